@@ -1,0 +1,1 @@
+"""Relational Tucker decomposition of knowledge graphs."""

@@ -1,0 +1,140 @@
+"""A knowledge graph: vocabularies, three splits of integer triples, and their answer index."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file, save_file
+
+from reltucker.atomic import write_with
+from reltucker.errors import GraphError
+from reltucker.graph.answers import COLUMNS, AnswerIndex, Direction
+from reltucker.graph.vocabulary import Vocabulary
+
+SplitName = Literal["train", "valid", "test"]
+SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
+
+Triples = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class KnowledgeGraph:
+    """Triples (subject, relation, object) as ids, in three splits of shape (n, 3).
+
+    Entities that occur in train have the ids 0 .. seen_entities - 1, so "seen in train" is a
+    comparison and the seen candidates are a prefix. Triples of valid and test with other entities
+    or relations are kept; the evaluation protocol decides about them.
+    `counts` holds what was met while reading (duplicates dropped, literals skipped, ...).
+    """
+
+    name: str
+    entities: Vocabulary
+    relations: Vocabulary
+    train: Triples
+    valid: Triples
+    test: Triples
+    seen_entities: int
+    seen_relations: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    _indexes: dict[Direction, AnswerIndex] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def split(self, name: SplitName) -> Triples:
+        """The triples of one split."""
+        return {"train": self.train, "valid": self.valid, "test": self.test}[name]
+
+    def answers(self, direction: Direction) -> AnswerIndex:
+        """The answer index over all splits for one direction, built once."""
+        if direction not in self._indexes:
+            self._indexes[direction] = AnswerIndex.build(
+                direction,
+                [self.train, self.valid, self.test],
+                len(self.entities),
+                len(self.relations),
+            )
+        return self._indexes[direction]
+
+    def is_seen(self, triples: Triples) -> npt.NDArray[np.bool_]:
+        """Which triples have both entities and the relation in train."""
+        return np.asarray(
+            (triples[:, 0] < self.seen_entities)
+            & (triples[:, 2] < self.seen_entities)
+            & (triples[:, 1] < self.seen_relations)
+        )
+
+    def named(self, triples: npt.NDArray[np.integer[Any]]) -> pl.DataFrame:
+        """Triples (n, 3) as a frame of names: subject, relation, object."""
+        columns = {"subject": self.entities, "relation": self.relations, "object": self.entities}
+        return pl.DataFrame(
+            {
+                column: vocabulary.names.gather(triples[:, position]).alias(column)
+                for position, (column, vocabulary) in enumerate(columns.items())
+            }
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write the graph as entities.parquet, relations.parquet and triples.safetensors."""
+        write_with(folder / "entities.parquet", self.entities.to_frame().write_parquet)
+        write_with(folder / "relations.parquet", self.relations.to_frame().write_parquet)
+        metadata = {
+            "name": self.name,
+            "seen_entities": str(self.seen_entities),
+            "seen_relations": str(self.seen_relations),
+            **{f"count.{key}": str(value) for key, value in self.counts.items()},
+        }
+        tensors = {name: np.ascontiguousarray(self.split(name)) for name in SPLITS}
+        write_with(
+            folder / "triples.safetensors",
+            lambda path: save_file(tensors, path, metadata=metadata),
+        )
+
+    @classmethod
+    def load(cls, folder: Path) -> "KnowledgeGraph":
+        """The inverse of `save`; a missing or damaged file is named."""
+        path = folder / "entities.parquet"
+        try:
+            entities = Vocabulary.from_frame(pl.read_parquet(path), "entity")
+            path = folder / "relations.parquet"
+            relations = Vocabulary.from_frame(pl.read_parquet(path), "relation")
+            path = folder / "triples.safetensors"
+            tensors = load_file(path)
+            with safe_open(path, framework="numpy") as file:
+                metadata = dict(file.metadata())
+            train, valid, test = (tensors[name].astype(np.int32, copy=False) for name in SPLITS)
+            seen_entities = int(metadata["seen_entities"])
+            seen_relations = int(metadata["seen_relations"])
+        except (OSError, pl.exceptions.PolarsError, SafetensorError, KeyError, ValueError) as cause:
+            raise GraphError(f"{path} is missing or damaged ({_first_line(cause)})") from cause
+        for name, triples in zip(SPLITS, (train, valid, test), strict=True):
+            _check_range(path, name, triples, len(entities), len(relations))
+        counts = {k[6:]: int(v) for k, v in metadata.items() if k.startswith("count.")}
+        return cls(
+            metadata["name"],
+            entities,
+            relations,
+            train,
+            valid,
+            test,
+            seen_entities,
+            seen_relations,
+            counts,
+        )
+
+
+def _check_range(path: Path, name: str, triples: Triples, entities: int, relations: int) -> None:
+    sizes = np.array([entities, relations, entities])
+    if triples.ndim != 2 or triples.shape[1] != 3 or np.any((triples < 0) | (triples >= sizes)):
+        raise GraphError(f"{path} is damaged: split {name} has ids outside of the vocabulary")
+
+
+def _first_line(cause: BaseException) -> str:
+    return (str(cause).splitlines() or [type(cause).__name__])[0]
+
+
+__all__ = ["COLUMNS", "SPLITS", "Direction", "KnowledgeGraph", "SplitName", "Triples"]
