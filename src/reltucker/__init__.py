@@ -1,1 +1,50 @@
-"""Relational Tucker decomposition of knowledge graphs."""
+"""Relational Tucker decomposition of knowledge graphs: ranked, named link predictions.
+
+from reltucker import Recipe, load_graph, open_run, train
+
+run = train(load_graph("triples.tsv"), Recipe())
+run.evaluate().frame()
+run.predict("Alma Berger", "mother")
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reltucker.errors import ReltuckerError
+    from reltucker.graph import KnowledgeGraph
+    from reltucker.graph.catalog import open_graph as load_graph
+    from reltucker.run import Evaluation, Run, open_run, train
+    from reltucker.training import Recipe
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Evaluation",
+    "KnowledgeGraph",
+    "Recipe",
+    "ReltuckerError",
+    "Run",
+    "load_graph",
+    "open_run",
+    "train",
+]
+
+_HOMES = {
+    "Evaluation": ("reltucker.run", "Evaluation"),
+    "KnowledgeGraph": ("reltucker.graph", "KnowledgeGraph"),
+    "Recipe": ("reltucker.training", "Recipe"),
+    "ReltuckerError": ("reltucker.errors", "ReltuckerError"),
+    "Run": ("reltucker.run", "Run"),
+    "load_graph": ("reltucker.graph.catalog", "open_graph"),
+    "open_run": ("reltucker.run", "open_run"),
+    "train": ("reltucker.run", "train"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `reltucker --help` must not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'reltucker' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)

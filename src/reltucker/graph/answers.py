@@ -63,29 +63,35 @@ class AnswerIndex:
         first, second, answer = COLUMNS[direction]
         width = relations if second == 1 else entities
         size = relations if answer == 1 else entities
-        # Query, answer and split packed into one integer: one sort orders all three.
-        packed = (
-            np.concatenate(
-                [
-                    ((t[:, first].astype(np.int64) * width + t[:, second]) * size + t[:, answer])
-                    * 4
-                    + number
-                    for number, t in enumerate(splits)
-                ]
-            )
-            if entities * width * size < 2**61
-            else None
-        )
-        if packed is None:
+        bits = max(size - 1, 1).bit_length()
+        if (entities * width) << (bits + 2) >= 2**63:
             return cls._build_wide(direction, splits, width)
+        # Query, answer and split packed into one integer: one sort orders all three. Everything
+        # happens in place, because fresh memory costs as much as the arithmetic.
+        packed = np.empty(sum(map(len, splits)), dtype=np.int64)
+        start = 0
+        for number, triples in enumerate(splits):
+            part = packed[start : start + len(triples)]
+            part[:] = triples[:, first]
+            part *= width
+            part += triples[:, second]
+            part <<= bits
+            part += triples[:, answer]
+            part <<= 2
+            part += number
+            start += len(triples)
         packed.sort()
-        triple = packed >> 2
-        kept = np.empty(len(triple), dtype=bool)
-        kept[:1] = True
-        np.not_equal(triple[1:], triple[:-1], out=kept[1:])
-        tags = (packed[kept] & 3).astype(np.uint8)
-        query, answers = np.divmod(triple[kept], size)
-        return cls._from_sorted(direction, width, query, answers.astype(np.int32), tags)
+        tags = packed.astype(np.uint8)
+        tags &= 3
+        packed >>= 2
+        kept = _starts(packed)
+        if not kept.all():
+            packed, tags = packed[kept], tags[kept]
+        # The cast drops the upper bits, and an answer has at most 31.
+        answers = packed.astype(np.int32)
+        answers &= (1 << bits) - 1
+        packed >>= bits
+        return cls._from_sorted(direction, width, packed, answers, tags)
 
     @classmethod
     def _build_wide(cls, direction: Direction, splits: list[IntArray], width: int) -> "AnswerIndex":
@@ -110,7 +116,7 @@ class AnswerIndex:
         answers: npt.NDArray[np.int32],
         tags: npt.NDArray[np.uint8],
     ) -> "AnswerIndex":
-        starts = np.flatnonzero(np.diff(query, prepend=-1))
+        starts = np.flatnonzero(_starts(query))
         offsets = np.append(starts, len(query)).astype(np.int64)
         return cls(direction, width, query[starts], offsets, answers, tags)
 
@@ -146,3 +152,10 @@ class AnswerIndex:
         before = np.cumsum(counts) - counts
         flat = np.arange(len(rows)) + np.repeat(starts - before, counts)
         return AnswerRows(rows, self.answers[flat].astype(np.int64), self.splits[flat])
+
+
+def _starts(ascending: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which entries differ from the one before them."""
+    starts = np.ones(len(ascending), dtype=bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=starts[1:])
+    return starts

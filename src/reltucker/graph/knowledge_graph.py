@@ -105,17 +105,25 @@ class KnowledgeGraph:
             path = folder / "triples.safetensors"
             tensors = load_file(path)
             with safe_open(path, framework="numpy") as file:
-                metadata = dict(file.metadata())
-            train, valid, test = (tensors[name].astype(np.int32, copy=False) for name in SPLITS)
+                metadata = dict(file.metadata() or {})
+            train, valid, test = (tensors[name] for name in SPLITS)
+            name = metadata["name"]
             seen_entities = int(metadata["seen_entities"])
             seen_relations = int(metadata["seen_relations"])
-        except (OSError, pl.exceptions.PolarsError, SafetensorError, KeyError, ValueError) as cause:
+            counts = {k[6:]: int(v) for k, v in metadata.items() if k.startswith("count.")}
+        except _DAMAGE as cause:
             raise GraphError(f"{path} is missing or damaged ({_first_line(cause)})") from cause
-        for name, triples in zip(SPLITS, (train, valid, test), strict=True):
-            _check_range(path, name, triples, len(entities), len(relations))
-        counts = {k[6:]: int(v) for k, v in metadata.items() if k.startswith("count.")}
+        for split, triples in zip(SPLITS, (train, valid, test), strict=True):
+            _check_range(path, split, triples, len(entities), len(relations))
+        # An empty train has no largest id.
+        largest = train.max(axis=0, initial=-1)
+        if not (
+            max(largest[0], largest[2]) < seen_entities <= len(entities)
+            and largest[1] < seen_relations <= len(relations)
+        ):
+            raise GraphError(f"{path} is damaged: split train does not fit to its seen names")
         return cls(
-            metadata["name"],
+            name,
             entities,
             relations,
             train,
@@ -127,9 +135,22 @@ class KnowledgeGraph:
         )
 
 
+_DAMAGE: tuple[type[BaseException], ...] = (
+    OSError,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+    SafetensorError,
+    KeyError,
+    TypeError,
+    ValueError,
+)
+
+
 def _check_range(path: Path, name: str, triples: Triples, entities: int, relations: int) -> None:
     sizes = np.array([entities, relations, entities])
-    if triples.ndim != 2 or triples.shape[1] != 3 or np.any((triples < 0) | (triples >= sizes)):
+    if triples.dtype != np.int32 or triples.ndim != 2 or triples.shape[1] != 3:
+        raise GraphError(f"{path} is damaged: split {name} does not hold triples of 32-bit ids")
+    if np.any((triples < 0) | (triples >= sizes)):
         raise GraphError(f"{path} is damaged: split {name} has ids outside of the vocabulary")
 
 

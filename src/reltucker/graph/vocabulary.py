@@ -87,7 +87,9 @@ class Vocabulary:
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame, kind: str) -> "Vocabulary":
-        """The inverse of `to_frame`."""
+        """The inverse of `to_frame`; ValueError when the names are not all strings."""
+        if frame["name"].dtype != pl.String or frame["name"].null_count():
+            raise ValueError(f"the {kind} names are not all strings")
         return cls(frame["name"], frame["label"] if "label" in frame.columns else None, kind)
 
 

@@ -1,0 +1,68 @@
+"""The command line: one thin file for each command; no logic."""
+
+import os
+import signal
+import sys
+import warnings
+from types import FrameType
+
+import typer
+
+from reltucker.cli import data, demo, evaluate, export, predict, resume, train
+from reltucker.errors import ReltuckerError
+
+app = typer.Typer(
+    name="reltucker",
+    help="Learn the Relational Tucker decomposition of a knowledge graph; predict missing links.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("demo")(demo.command)
+app.add_typer(data.app, name="data")
+app.command("train")(train.command)
+app.command("resume")(resume.command)
+app.command("evaluate")(evaluate.command)
+app.command("predict")(predict.command)
+app.command("export")(export.command)
+
+
+class _TerminatedError(Exception):
+    """SIGTERM arrived."""
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise _TerminatedError
+
+
+def main() -> None:
+    """Run a command; a user's mistake is one sentence on standard error and exit code 2."""
+    signal.signal(signal.SIGTERM, _terminate)
+    warnings.formatwarning = _one_sentence
+    try:
+        app(standalone_mode=True)
+    except ReltuckerError as error:
+        _fail(f"error: {error}", 2)
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): nothing more to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        _fail(f"error: {error.filename or 'file'}: {error.strerror or error}", 2)
+    except MemoryError:
+        _fail("error: out of memory; use smaller dimensions or a smaller batch", 2)
+    except _TerminatedError:
+        _fail("stopped; a training run goes on with `reltucker resume RUN`", 143)
+
+
+def _fail(message: str, code: int) -> None:
+    print(message, file=sys.stderr)
+    sys.exit(code)
+
+
+def _one_sentence(message: Warning | str, *_: object, **__: object) -> str:
+    return f"warning: {message}\n"
+
+
+__all__ = ["app", "main"]

@@ -1,0 +1,38 @@
+"""`reltucker demo`: the whole way once, on the built-in graph."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reltucker.cli.output import console
+from reltucker.errors import RunError
+from reltucker.progress import error_console
+
+
+def command(
+    out: Annotated[Path, typer.Option(help="The folder to write")] = Path("demo"),
+) -> None:
+    """Train, compare and question models on the built-in graph; write a report with pictures."""
+    import shutil
+
+    from reltucker.study.demonstration import MODELS, demonstrate
+
+    began = time.monotonic()
+    for label in MODELS:
+        folder = out / label.lower()
+        if (folder / "recipe.toml").is_file():
+            shutil.rmtree(folder)
+        elif folder.exists():
+            raise RunError(f"{folder} exists and is not a run of the demo; choose another --out")
+    log = error_console()
+    made = demonstrate(out, say=lambda text: log.print(text, markup=False))
+    screen = console()
+    screen.print(made.comparison.to_rich())
+    screen.print(made.predictions.to_rich())
+    label, run = next(reversed(made.runs.items()))
+    subject, relation, _ = next(run.graph.named(run.graph.test[:1]).iter_rows())
+    screen.print(f"report: {made.report}   pictures: {made.report.parent / 'pictures'}")
+    screen.print(f"ask it: reltucker predict {run.path} '{subject}' {relation} '?'")
+    log.print(f"the demo took {time.monotonic() - began:.0f} s", markup=False)

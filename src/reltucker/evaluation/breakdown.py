@@ -1,0 +1,45 @@
+"""Metrics apart by relation, by kind of relation, or by direction."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from reltucker.evaluation.ranking import ENTITY_DIRECTIONS, Ranking
+from reltucker.graph import KnowledgeGraph
+from reltucker.graph.description import relation_kinds
+
+Breakdown = Literal["relation", "kind", "direction"]
+
+
+def break_down(ranking: Ranking, graph: KnowledgeGraph, by: Breakdown) -> list[dict[str, Any]]:
+    """One entry for each relation, kind or direction that has queries, JSON-ready.
+
+    Relations come by the number of their triples, largest first.
+    """
+    relations = ranking.triples[:, 1]
+    if by == "direction":
+        return [
+            {"direction": direction, **_protocols(ranking, direction=direction)}
+            for direction in ENTITY_DIRECTIONS
+        ]
+    if by == "kind":
+        kinds = np.asarray(relation_kinds(graph))
+        present = kinds[relations]
+        return [
+            {"kind": kind, **_protocols(ranking, where=present == kind)}
+            for kind in ("1-1", "1-N", "N-1", "N-N")
+            if np.any(present == kind)
+        ]
+    distinct, counts = np.unique(relations, return_counts=True)
+    return [
+        {
+            "relation": graph.relations.name(k),
+            "label": graph.relations.label(k),
+            **_protocols(ranking, where=relations == k),
+        }
+        for k in distinct[np.argsort(-counts, kind="stable")]
+    ]
+
+
+def _protocols(ranking: Ranking, **chosen: Any) -> dict[str, Any]:
+    return {name: m.to_dict() for name, m in ranking.metrics(**chosen).items()}

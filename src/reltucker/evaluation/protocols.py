@@ -1,0 +1,16 @@
+"""The three evaluation protocols: what is filtered, which triples count, who is a candidate.
+
+| protocol | filtered           | triples                       | candidates        |
+|----------|--------------------|-------------------------------|-------------------|
+| standard | train, valid, test | all                           | all entities      |
+| seen     | train, valid, test | those with both entities seen | entities in train |
+| paper    | train, valid       | those with both entities seen | entities in train |
+
+Ranking the valid (or train) split filters with train and valid in all three.
+"""
+
+from typing import Literal
+
+Protocol = Literal["standard", "seen", "paper"]
+PROTOCOLS: tuple[Protocol, ...] = ("standard", "seen", "paper")
+"""In the order of the columns that `kernels.rank_by_counting` returns."""

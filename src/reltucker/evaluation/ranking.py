@@ -1,0 +1,160 @@
+"""Entity ranking in both directions, under all protocols, in one pass."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from reltucker.errors import ScoreError
+from reltucker.evaluation.metrics import Metrics
+from reltucker.evaluation.protocols import PROTOCOLS, Protocol
+from reltucker.graph import COLUMNS, KnowledgeGraph, SplitName
+from reltucker.kernels import rank_by_counting
+from reltucker.model import RelationalTucker
+
+EntityDirection = Literal["object", "subject"]
+ENTITY_DIRECTIONS: tuple[EntityDirection, ...] = ("object", "subject")
+
+SCORE_BLOCK_BYTES = 16 << 20
+"""How large a block of scores may be: small enough to stay near the caches while it is counted."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Ranks of the true entity for every triple (n, 3) of a split, both directions.
+
+    ranks : (2, n, 3) float64 by direction (object, subject), triple, protocol
+    seen  : (n,) which triples count under `seen` and `paper`
+    """
+
+    triples: npt.NDArray[np.int32]
+    ranks: npt.NDArray[np.float64]
+    seen: npt.NDArray[np.bool_]
+
+    def of(
+        self,
+        protocol: Protocol,
+        direction: EntityDirection | None = None,
+        where: npt.NDArray[np.bool_] | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """The ranks that count under a protocol, for one or both directions, for some triples."""
+        counted = np.ones_like(self.seen) if protocol == "standard" else self.seen
+        if where is not None:
+            counted = counted & where
+        chosen = self.ranks[:, counted, PROTOCOLS.index(protocol)]
+        if direction is not None:
+            chosen = chosen[ENTITY_DIRECTIONS.index(direction)]
+        return np.asarray(chosen.reshape(-1))
+
+    def metrics(
+        self,
+        direction: EntityDirection | None = None,
+        where: npt.NDArray[np.bool_] | None = None,
+    ) -> dict[Protocol, Metrics]:
+        """Metrics under every protocol."""
+        return {p: Metrics.of(self.of(p, direction, where)) for p in PROTOCOLS}
+
+
+def rank_split(
+    model: RelationalTucker,
+    graph: KnowledgeGraph,
+    split: SplitName = "test",
+    *,
+    triples: npt.NDArray[np.int32] | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> Ranking:
+    """Rank the true entity of every triple of a split (or of the given `triples` of it).
+
+    `advance` is called with the number of queries done since the last call.
+    Raises ScoreError when a score is NaN or infinite.
+    """
+    if triples is None:
+        triples = graph.split(split)
+    ranks = np.empty((2, len(triples), len(PROTOCOLS)))
+    for number, direction in enumerate(ENTITY_DIRECTIONS):
+        _rank_direction(model, graph, split, triples, direction, ranks[number], advance)
+    return Ranking(triples, ranks, graph.is_seen(triples))
+
+
+def _rank_direction(
+    model: RelationalTucker,
+    graph: KnowledgeGraph,
+    split: SplitName,
+    triples: npt.NDArray[np.int32],
+    direction: EntityDirection,
+    ranks: npt.NDArray[np.float64],
+    advance: Callable[[int], None] | None,
+) -> None:
+    """Fill ranks (n, 3): each distinct query is scored once and serves all of its true answers."""
+    if not len(triples):
+        return
+    given, _, asked = COLUMNS[direction]
+    index = graph.answers(direction)
+    # Ordered by relation, then by query: blocks have few distinct relations, queries are runs.
+    order = np.lexsort((triples[:, given], triples[:, 1]))
+    ordered = triples[order]
+    fresh = np.ones(len(order), dtype=bool)
+    fresh[1:] = np.any(ordered[1:, [given, 1]] != ordered[:-1, [given, 1]], axis=1)
+    query_of = np.cumsum(fresh) - 1
+    queries = ordered[fresh]
+    known_starts, known_counts = index.ranges(index.query_of(queries))
+
+    device = model.E.device
+    entities = model.candidates(direction)
+    answers = torch.from_numpy(index.answers).to(device)
+    splits = torch.from_numpy(index.splits).to(device)
+    if split != "test":
+        # Answers known from test only must not be filtered: their tags say so to every protocol,
+        # hence such entries are left out of the rows altogether.
+        answers, splits, known_starts, known_counts = _without_test(
+            index.answers, index.splits, known_starts, known_counts, device
+        )
+    block = max(16, min(len(queries), SCORE_BLOCK_BYTES // (4 * len(entities))))
+    buffer = torch.empty((block, len(entities)), device=device)
+    for begin in range(0, len(queries), block):
+        end = min(begin + block, len(queries))
+        asked_rows = slice(*np.searchsorted(query_of, [begin, end]))
+        first = torch.from_numpy(queries[begin:end, given].astype(np.int64)).to(device)
+        relation = torch.from_numpy(queries[begin:end, 1].astype(np.int64)).to(device)
+        vectors = model.queries(direction, first, relation)
+        scores = torch.mm(vectors, entities.t(), out=buffer[: end - begin])
+        result = rank_by_counting(
+            scores,
+            torch.from_numpy(query_of[asked_rows] - begin).to(device),
+            torch.from_numpy(ordered[asked_rows, asked].astype(np.int64)).to(device),
+            graph.seen_entities,
+            torch.from_numpy(known_starts[begin:end]).to(device),
+            torch.from_numpy(known_counts[begin:end]).to(device),
+            answers,
+            splits,
+        ).cpu()
+        if not torch.isfinite(result).all():
+            raise ScoreError(
+                "the model gives scores that are not finite numbers (NaN or infinity), so no rank "
+                "can be trusted; train again with a lower learning rate"
+            )
+        ranks[order[asked_rows]] = result.numpy()
+        if advance is not None:
+            advance(asked_rows.stop - asked_rows.start)
+
+
+def _without_test(
+    answers: npt.NDArray[np.int32],
+    splits: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+    device: torch.device,
+) -> tuple[Tensor, Tensor, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The answer rows with the entries that are known from test only taken out."""
+    kept = splits < 2
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return (
+        torch.from_numpy(answers[kept]).to(device),
+        torch.from_numpy(splits[kept]).to(device),
+        before[starts],
+        before[starts + counts] - before[starts],
+    )

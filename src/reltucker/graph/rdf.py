@@ -1,0 +1,114 @@
+"""RDF files: N-Triples, N-Quads, Turtle and RDF/XML, as triples of resources."""
+
+import io
+import re
+from pathlib import Path
+
+import polars as pl
+from pyoxigraph import BlankNode, NamedNode, RdfFormat, parse
+
+from reltucker.errors import GraphError
+from reltucker.graph.tables import TRIPLES, NameTable, from_frame, read_bytes
+
+FORMATS = {
+    ".nt": RdfFormat.N_TRIPLES,
+    ".nq": RdfFormat.N_QUADS,
+    ".ttl": RdfFormat.TURTLE,
+    ".rdf": RdfFormat.RDF_XML,
+    ".xml": RdfFormat.RDF_XML,
+    ".owl": RdfFormat.RDF_XML,
+}
+
+_GENERATED_ID = re.compile(rb"[a-f][0-9a-f]{31}")
+
+
+def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:
+    """The triples between IRIs and blank nodes; those with a literal are counted and left out.
+
+    An IRI is its plain text, a blank node `_:id`; named graphs are ignored.
+    """
+    content = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    blank_name = _BlankNames(path, content)
+    subjects: list[str] = []
+    relations: list[str] = []
+    objects: list[str] = []
+    literals = 0
+    try:
+        for quad in parse(content, format=rdf_format):
+            # A literal, or a triple term of RDF 1.2, is a value and not an entity.
+            if isinstance(quad.object, NamedNode):
+                objects.append(quad.object.value)
+            elif isinstance(quad.object, BlankNode):
+                objects.append(blank_name(quad.object))
+            else:
+                literals += 1
+                continue
+            relations.append(quad.predicate.value)
+            subjects.append(
+                quad.subject.value
+                if isinstance(quad.subject, NamedNode)
+                else blank_name(quad.subject)
+            )
+    except (SyntaxError, ValueError) as cause:
+        line = getattr(cause, "lineno", None) or _line_of_error(content, rdf_format)
+        raise GraphError(
+            f"{path}, line {line}: not valid {rdf_format.name} ({_reason(cause)}); "
+            "correct the line or the file's suffix"
+        ) from cause
+    if not subjects:
+        only = f" but {literals} with literals" if literals else ""
+        raise GraphError(
+            f"{path} is empty: no triples{only}; it needs triples between IRIs or blank nodes"
+        )
+    frame = pl.DataFrame(
+        {"subject": subjects, "relation": relations, "object": objects},
+        schema=dict.fromkeys(TRIPLES.columns, pl.String),
+    )
+    table = from_frame(frame, TRIPLES, str(path))
+    return NameTable(table.frame, table.origin, table.examine, literals)
+
+
+class _BlankNames:
+    """Names of blank nodes that are the same at every reading.
+
+    The parser gives nodes without a label a random id. Those are numbered as they come, under the
+    file's name, for in another file they are other nodes.
+    """
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self.file = path.name
+        self.written = {found.decode() for found in _GENERATED_ID.findall(content)}
+        self.numbers: dict[str, int] = {}
+
+    def __call__(self, node: BlankNode) -> str:
+        label = node.value
+        if label in self.written or not _GENERATED_ID.fullmatch(label.encode()):
+            return f"_:{label}"
+        return f"_:{self.file}#{self.numbers.setdefault(label, len(self.numbers) + 1)}"
+
+
+def _line_of_error(content: bytes, rdf_format: RdfFormat) -> int:
+    """The line at which parsing stops, found by handing the parser one line at a time."""
+    lines = _OneLineReader(content)
+    try:
+        for _ in parse(lines, format=rdf_format):
+            pass
+    except (SyntaxError, ValueError):
+        pass
+    return max(lines.number, 1)
+
+
+class _OneLineReader(io.BytesIO):
+    """Reads at most to the end of a line, and counts the lines."""
+
+    number = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        line = self.readline(-1 if size is None else size)
+        self.number += line.endswith(b"\n") or (bool(line) and self.tell() == len(self.getvalue()))
+        return line
+
+
+def _reason(cause: BaseException) -> str:
+    text = str(cause.args[0] if cause.args else cause).splitlines()[0]
+    return re.sub(r"^Parser error at line [^:]*: ", "", text)

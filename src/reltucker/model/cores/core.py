@@ -1,0 +1,68 @@
+"""What a core is: the one thing in which the models of this family differ."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from reltucker.model.groups import RelationGroups
+
+
+class Core(nn.Module, ABC):
+    """A core tensor G of shape (d_e, d_e, d_r), fixed or learned.
+
+    It answers one question for each mode of the tensor; what follows is a product with E or R:
+    (subject, relation) to a query over objects, (relation, object) to a query over subjects, and
+    (subject, object) to a query over relations. `mixing` is the core's own compact form of the
+    mixing matrices M_k = G x_3 r_k, built once for each distinct relation of a batch.
+    """
+
+    name: str
+
+    def __init__(self, entity_dim: int, relation_dim: int) -> None:
+        super().__init__()
+        self.entity_dim = entity_dim
+        self.relation_dim = relation_dim
+
+    @classmethod
+    @abstractmethod
+    def build(cls, entity_dim: int, relation_dim: int | None, relations: int) -> "Core":
+        """The core for a recipe's sizes and a graph with so many relations."""
+
+    @abstractmethod
+    def mixing(self, relations: Tensor) -> Tensor:
+        """Relation embeddings (U, d_r) to the compact form of their M_k: (U, ...)."""
+
+    @abstractmethod
+    def queries(
+        self, mixing: Tensor, subjects: Tensor, objects: Tensor, groups: RelationGroups
+    ) -> tuple[Tensor, Tensor]:
+        """Compact M_k (U, ...), e_i and e_j (B, d_e) to e_i^T M_k and M_k e_j, differentiable."""
+
+    @abstractmethod
+    def object_queries(self, mixing: Tensor, subjects: Tensor, groups: RelationGroups) -> Tensor:
+        """e_i^T M_k for rows grouped by relation: (B, d_e)."""
+
+    @abstractmethod
+    def subject_queries(self, mixing: Tensor, objects: Tensor, groups: RelationGroups) -> Tensor:
+        """M_k e_j for rows grouped by relation: (B, d_e)."""
+
+    @abstractmethod
+    def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
+        """G x_1 e_i x_2 e_j: (B, d_e), (B, d_e) to (B, d_r)."""
+
+    @abstractmethod
+    def tensor(self) -> Tensor:
+        """The explicit core G (d_e, d_e, d_r), entry by entry as in the paper."""
+
+    @abstractmethod
+    def reset(self, generator: torch.Generator) -> None:
+        """Draw the learned entries anew; a fixed core has none."""
+
+    def free_entries(self) -> int:
+        """nnfp(G): how many entries of the core are free parameters and not zero."""
+        return sum(int(torch.count_nonzero(p)) for p in self.parameters())
+
+    def mixing_matrices(self, relations: Tensor) -> Tensor:
+        """Explicit M_k = sum_l r_kl G_l: (U, d_r) to (U, d_e, d_e)."""
+        return torch.einsum("ijl,ul->uij", self.tensor(), relations)

@@ -1,0 +1,59 @@
+"""The one model: entity matrix E, relation matrix R, core G, score e_i^T (G x_3 r_k) e_j."""
+
+import torch
+from torch import Tensor, nn
+
+from reltucker.graph import Direction
+from reltucker.model.cores import Core
+from reltucker.model.groups import RelationGroups
+
+
+class RelationalTucker(nn.Module):
+    """The Relational Tucker decomposition of N entities and K relations with a given core.
+
+    E : (N, d_e), R : (K, d_r), core.tensor() = G : (d_e, d_e, d_r)
+    """
+
+    def __init__(self, entities: int, relations: int, core: Core) -> None:
+        super().__init__()
+        self.E = nn.Parameter(torch.empty(entities, core.entity_dim))
+        self.R = nn.Parameter(torch.empty(relations, core.relation_dim))
+        self.core = core
+
+    def reset(self, generator: torch.Generator, scale: float = 1.0) -> None:
+        """Draw all parameters anew; embeddings are normal with variance scale^2 / dimension."""
+        nn.init.normal_(self.E, 0.0, scale * self.core.entity_dim**-0.5, generator=generator)
+        nn.init.normal_(self.R, 0.0, scale, generator=generator)
+        self.core.reset(generator)
+
+    @torch.no_grad()
+    def queries(self, direction: Direction, first: Tensor, second: Tensor) -> Tensor:
+        """The query vectors q with scores q E^T (q R^T for relations), in the caller's order.
+
+        (first, second) are ids (B,): (subject, relation) for objects, (object, relation) for
+        subjects, (subject, object) for relations.
+        """
+        if direction == "relation":
+            return self.core.relation_queries(self.E[first], self.E[second])
+        groups = RelationGroups.of(second)
+        mixing = self.core.mixing(self.R[groups.relations])
+        rows = self.E[first[groups.order]]
+        ask = self.core.object_queries if direction == "object" else self.core.subject_queries
+        queries = torch.empty_like(rows)
+        queries[groups.order] = ask(mixing, rows, groups)
+        return queries
+
+    def candidates(self, direction: Direction) -> Tensor:
+        """What queries of this direction are multiplied with: E, or R for relations."""
+        return self.R.detach() if direction == "relation" else self.E.detach()
+
+    @torch.no_grad()
+    def score(self, triples: Tensor) -> Tensor:
+        """s_ijk = e_i^T M_k e_j for triples (n, 3) of ids (i, k, j)."""
+        queries = self.queries("object", triples[:, 0], triples[:, 1])
+        return (queries * self.E[triples[:, 2]]).sum(dim=1)
+
+    @torch.no_grad()
+    def mixing_matrix(self, relation: int) -> Tensor:
+        """M_k (d_e, d_e) of one relation."""
+        return self.core.mixing_matrices(self.R[relation : relation + 1])[0]

@@ -1,0 +1,246 @@
+"""Runs: train a model on a graph, open it again, judge it, ask it."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reltucker.errors import ReltuckerError, RunError
+from reltucker.evaluation import PROTOCOLS, Breakdown, Metrics, Protocol, break_down, rank_split
+from reltucker.graph import KnowledgeGraph, SplitName
+from reltucker.graph.catalog import open_graph
+from reltucker.graph.loading import GraphSource
+from reltucker.model import RelationalTucker, Sizes, sizes_of
+from reltucker.progress import TrainingProgress, track
+from reltucker.serving import (
+    FORMATS,
+    ExportFormat,
+    Question,
+    answer,
+    export_embeddings,
+    parse_question,
+)
+from reltucker.training import BEST, Recipe, RunFolder, Training, build_model, choose_device
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a run does on one split, under every protocol."""
+
+    split: SplitName
+    model: str
+    entity_dim: int
+    relation_dim: int
+    sizes: Sizes
+    seconds: float
+    metrics: dict[Protocol, Metrics]
+    breakdown: tuple[Breakdown, list[dict[str, Any]]] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready, as `reltucker evaluate --json` prints it."""
+        by = {} if self.breakdown is None else {f"by_{self.breakdown[0]}": self.breakdown[1]}
+        return {
+            "split": self.split,
+            "model": self.model,
+            "entity_dim": self.entity_dim,
+            "relation_dim": self.relation_dim,
+            "effective_relation_size": self.sizes.effective_relation_size,
+            "effective_parameters": self.sizes.effective_parameters,
+            "seconds": self.seconds,
+            **{protocol: self.metrics[protocol].to_dict() for protocol in PROTOCOLS},
+            **by,
+        }
+
+    def frame(self) -> pl.DataFrame:
+        """A row for each protocol; with a break-down, for each of its groups and protocols."""
+        if self.breakdown is None:
+            rows = [{"protocol": p, **self.metrics[p].to_dict()} for p in PROTOCOLS]
+        else:
+            rows = [
+                {
+                    **{k: v for k, v in group.items() if k not in PROTOCOLS},
+                    "protocol": p,
+                    **group[p],
+                }
+                for group in self.breakdown[1]
+                for p in PROTOCOLS
+            ]
+        return pl.DataFrame(rows)
+
+
+class Run:
+    """A run folder, opened. What is expensive (graph, weights) is read when first asked for."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.folder = RunFolder.existing(path)
+        self.path = self.folder.path
+        self.recipe = self.folder.recipe()
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    @cached_property
+    def graph(self) -> KnowledgeGraph:
+        """The graph that the model was trained on, from the run's own files."""
+        return self.folder.graph()
+
+    @cached_property
+    def model(self) -> RelationalTucker:
+        """The model with the weights of the best epoch."""
+        tensors, _ = self.folder.load_tensors(BEST)
+        graph = self.graph
+        model = build_model(self.recipe.model, len(graph.entities), len(graph.relations))
+        try:
+            model.load_state_dict(tensors)
+        except RuntimeError as error:
+            path = self.path / BEST
+            raise RunError(f"{path} does not fit the run's recipe and vocabulary") from error
+        return model.to(choose_device("auto")).requires_grad_(False)
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What training ended with, or None while it has not."""
+        return self.folder.result()
+
+    def epochs(self) -> list[dict[str, Any]]:
+        """The records of all epochs so far."""
+        return self.folder.epochs()
+
+    def resume(self, *, progress: bool = True) -> "Run":
+        """Go on with an interrupted training; one that has ended stays as it is."""
+        if self.result is None:
+            _train(self.folder, self.recipe, self.graph, progress, restore=True)
+            self.__dict__.pop("model", None)
+        return self
+
+    def evaluate(
+        self, split: SplitName = "test", by: Breakdown | None = None, *, progress: bool = True
+    ) -> Evaluation:
+        """Rank the split's triples in both directions, under all protocols."""
+        began = time.monotonic()
+        model, graph = self.model, self.graph
+        queries = 2 * len(graph.split(split))
+        with _shown(progress, f"ranking {split}", queries, "queries") as advance:
+            ranking = rank_split(model, graph, split, advance=advance)
+        return Evaluation(
+            split=split,
+            model=self.recipe.model.name,
+            entity_dim=model.core.entity_dim,
+            relation_dim=model.core.relation_dim,
+            sizes=sizes_of(model),
+            seconds=time.monotonic() - began,
+            metrics=ranking.metrics(),
+            breakdown=None if by is None else (by, break_down(ranking, graph, by)),
+        )
+
+    def predict(
+        self,
+        subject: str | None = None,
+        relation: str | None = None,
+        object: str | None = None,
+        *,
+        top: int = 10,
+        known: bool = False,
+        held_out: bool = False,
+    ) -> pl.DataFrame:
+        """The best answers to one question: leave out (or give '?' for) what you ask for.
+
+        Names or labels go in. Facts that the graph holds are left out unless `known` is set; with
+        `held_out`, facts of the test split count as unknown.
+        """
+        question = parse_question(self.graph, subject, relation, object)
+        answers = answer(
+            self.model, self.graph, [question], top=top, known=known, held_out=held_out
+        )
+        return answers.drop("question")
+
+    def predict_many(
+        self,
+        questions: Iterable[Sequence[str | None]],
+        *,
+        top: int = 10,
+        known: bool = False,
+        held_out: bool = False,
+        progress: bool = True,
+    ) -> pl.DataFrame:
+        """The best answers to many questions (subject, relation, object), each with one `?`."""
+        parsed: list[Question] = []
+        for number, question in enumerate(questions, start=1):
+            try:
+                parsed.append(parse_question(self.graph, *question))
+            except ReltuckerError as error:
+                raise type(error)(f"question {number}: {error}") from None
+        with _shown(progress, "predicting", len(parsed), "questions") as advance:
+            return answer(
+                self.model,
+                self.graph,
+                parsed,
+                top=top,
+                known=known,
+                held_out=held_out,
+                advance=advance,
+            )
+
+    def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
+        """Write the embeddings and the core for other tools; returns the files."""
+        return export_embeddings(self.model, self.graph, Path(folder), formats)
+
+
+def train(
+    graph: KnowledgeGraph | GraphSource,
+    recipe: Recipe | None = None,
+    *,
+    out: Path | str | None = None,
+    progress: bool = True,
+) -> Run:
+    """Train a model on a graph; returns the run, whose folder is `out` (or a new one in runs/).
+
+    `graph` is a KnowledgeGraph, a catalog name, a file or folder, or whatever `load_graph` takes.
+    """
+    recipe = Recipe() if recipe is None else recipe
+    if isinstance(graph, str | Path):
+        settings = {"source": str(graph)}
+        recipe = recipe.model_copy(update={"graph": recipe.graph.model_copy(update=settings)})
+    if not isinstance(graph, KnowledgeGraph):
+        graph = open_graph(graph, labels=recipe.graph.labels, seed=recipe.graph.seed)
+    path = Path(out) if out is not None else _free_folder(graph.name, recipe.model.name)
+    build_model(recipe.model, 1, len(graph.relations))  # refuses impossible sizes before any file
+    folder = RunFolder.create(path, recipe, graph)
+    _train(folder, recipe, graph, progress, restore=False)
+    return Run(path)
+
+
+def open_run(path: Path | str) -> Run:
+    """Open the folder of a run."""
+    return Run(path)
+
+
+def _train(
+    folder: RunFolder, recipe: Recipe, graph: KnowledgeGraph, progress: bool, restore: bool
+) -> None:
+    shown = TrainingProgress(recipe.model.name, recipe.train.epochs) if progress else None
+    with shown or nullcontext():
+        training = Training(recipe, graph, folder, shown)
+        if restore:
+            training.restore()
+        training.run()
+
+
+def _free_folder(graph: str, model: str) -> Path:
+    """runs/GRAPH-MODEL-1, or the next number that is free."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "_", graph).strip("._")[:60] or "graph"
+    number = 1
+    while (path := Path("runs") / f"{stem}-{model}-{number}").exists():
+        number += 1
+    return path
+
+
+def _shown(progress: bool, description: str, total: int, unit: str) -> Any:
+    nothing: Callable[[int], None] | None = None
+    return track(description, total, unit) if progress else nullcontext(nothing)

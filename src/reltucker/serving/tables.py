@@ -1,0 +1,33 @@
+"""Questions from a file, answers to a file."""
+
+from pathlib import Path
+
+import polars as pl
+
+from reltucker.atomic import write_with
+from reltucker.errors import ReltuckerError
+from reltucker.graph.loading import read_triples
+
+
+def read_questions(path: Path) -> pl.DataFrame:
+    """Rows (subject, relation, object), one of them `?`, from any table format of triples."""
+    return read_triples(path)
+
+
+def check_answer_file(path: Path) -> None:
+    """Refuse a file name whose ending says no known format, before any work is done."""
+    if path.suffix.lower() not in (".tsv", ".csv", ".parquet"):
+        raise ReltuckerError(f"--out {path}: the name must end with .tsv, .csv or .parquet")
+
+
+def write_answers(answers: pl.DataFrame, path: Path) -> None:
+    """Write a frame of answers; the ending of the name decides the format."""
+    check_answer_file(path)
+    match path.suffix.lower():
+        case ".parquet":
+            write_with(path, answers.write_parquet)
+        case ".csv":
+            write_with(path, answers.write_csv)
+        case _:
+            # The reader of this format knows no quotes, so neither does its writer.
+            write_with(path, lambda p: answers.write_csv(p, separator="\t", quote_style="never"))

@@ -1,0 +1,335 @@
+"""Charts, each defined once for page, PNG and SVG."""
+
+import base64
+import math
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import numpy.typing as npt
+import vl_convert
+
+from reltucker.atomic import write_bytes
+from reltucker.errors import ReltuckerError, ScoreError
+from reltucker.study.tables import printable, shorten
+
+AnyChart = alt.TopLevelMixin
+
+# Okabe and Ito's palette, safe for colour-blind readers; its yellow, too pale on white, is wine.
+PALETTE = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#882255",
+    "#4D4D4D",
+)
+DASHES = ([1, 0], [6, 3], [2, 2])
+INK = "#222222"
+# Black through purple and orange to pale yellow, rising evenly in lightness ("inferno").
+HEAT = (
+    "#000004",
+    "#1b0c41",
+    "#4a0c6b",
+    "#781c6d",
+    "#a52c60",
+    "#cf4446",
+    "#ed6925",
+    "#fb9b06",
+    "#f7d13d",
+    "#fcffa4",
+)
+HEAT_MAP_SIZE = 480
+PNG_SCALE = 2
+METRIC_NAMES = {"mrr": "MRR", "hits@1": "HITS@1", "hits@3": "HITS@3", "hits@10": "HITS@10"}
+# Shortens what is drawn, not the data, so that two long names never become one.
+_LABEL = "truncate(datum.label, {limit}, 'center')"
+
+
+# -- the charts -------------------------------------------------------------------------------
+
+
+def training_curves(epochs: Mapping[str, Sequence[Mapping[str, Any]]]) -> AnyChart:
+    """Validation MRR and training loss by epoch, one line for each model.
+
+    `epochs` has the records of epochs.jsonl for each model. A point marks the epoch with the best
+    validation MRR; without validation triples there is only the loss.
+    """
+    points = [
+        {
+            "model": model,
+            "epoch": record["epoch"],
+            "loss": _number(record.get("loss")),
+            "mrr": _number(record.get("valid", {}).get("seen", {}).get("mrr")),
+        }
+        for model, records in epochs.items()
+        for record in records
+    ]
+    _need(points, "an epoch")
+    models = _in_order(point["model"] for point in points)
+    judged = [point for point in points if point["mrr"] is not None]
+    best = [
+        max((point for point in judged if point["model"] == model), key=lambda point: point["mrr"])
+        for model in _in_order(point["model"] for point in judged)
+    ]
+    epoch = alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1, format="d"))
+    epoch = epoch.scale(nice=False, padding=8)
+    legend = _model_legend(symbolType="stroke", symbolSize=320, symbolOpacity=1)
+    color = _model_color(models, legend)
+    dash = alt.StrokeDash("model:N", sort=models, legend=legend)
+    dash = dash.scale(domain=models, range=_repeated(DASHES, len(models), each=len(PALETTE)))
+    # A line through one epoch would be invisible.
+    line = alt.Chart(_data(points)).mark_line(strokeWidth=2, point=len(points) == len(models))
+    line = line.encode(x=epoch, color=color, strokeDash=dash).properties(width=560)
+    loss = line.encode(y=_measure("loss", "training loss")).properties(height=160)
+    if not judged:
+        return _finished(loss)
+    shared = {"x": epoch.title(None), "y": _measure("mrr", "validation MRR (● best epoch)")}
+    mark = alt.Chart(_data(best)).mark_point(
+        filled=True, size=110, opacity=1, stroke="white", strokeWidth=1.5
+    )
+    mrr = line.encode(**shared).properties(height=280) + mark.encode(color=color, **shared)
+    return _finished(alt.vconcat(mrr, loss, spacing=14))
+
+
+def comparison_bars(rows: Sequence[Mapping[str, Any]]) -> AnyChart:
+    """MRR and HITS@1, 3 and 10 of each model, a panel for each metric.
+
+    A row has the keys `model`, `mrr`, `hits@1`, `hits@3` and `hits@10`; what it lacks is left out.
+    Models need different names, for bars of one name would be stacked.
+    """
+    bars = [
+        {"model": row["model"], "metric": name, "value": _number(row.get(key))}
+        for row in rows
+        for key, name in METRIC_NAMES.items()
+        if _number(row.get(key)) is not None
+    ]
+    _need(bars, "a model with metrics")
+    models = _in_order(bar["model"] for bar in bars)
+    metrics = [name for name in METRIC_NAMES.values() if any(bar["metric"] == name for bar in bars)]
+    top = max(bar["value"] for bar in bars)
+    # Room for the number behind the longest bar.
+    value = alt.X("value:Q", title=None).scale(domain=[0, max(top, 1e-3) * 1.32], nice=False)
+    value = value.axis(tickCount=4, format="~g", grid=False)
+    model = alt.Y("model:N", sort=models, title=None)
+    model = model.axis(labelExpr=_LABEL.format(limit=36), ticks=False, domain=False, labelPadding=6)
+    base = alt.Chart().encode(x=value, y=model)
+    bar = base.mark_bar().encode(color=_model_color(models, None))
+    number = base.mark_text(align="left", dx=4, fontSize=12, color=INK).encode(
+        text=alt.Text("value:Q", format=".3f")
+    )
+    panel = alt.layer(bar, number, data=_data(bars)).properties(
+        width=170, height=alt.Step(26 if len(models) > 2 else 34)
+    )
+    facet = alt.Column("metric:N", sort=metrics, title=None)
+    return _finished(panel.facet(column=facet, spacing=18))
+
+
+def relation_bars(rows: Sequence[Mapping[str, Any]], limit: int = 25) -> AnyChart:
+    """MRR of each model by relation; of more than `limit` relations the first ones are drawn.
+
+    A row has the keys `relation`, `model` and `mrr`. Relations and models keep the order of rows.
+    """
+    bars = [
+        {"relation": row["relation"], "model": row["model"], "mrr": _number(row["mrr"])}
+        for row in rows
+        if _number(row["mrr"]) is not None
+    ]
+    _need(bars, "a relation with an MRR")
+    relations = _in_order(bar["relation"] for bar in bars)
+    models = _in_order(bar["model"] for bar in bars)
+    drawn = set(relations[:limit])
+    relation = alt.Y("relation:N", sort=relations[:limit], title=None)
+    relation = relation.axis(
+        labelExpr=_LABEL.format(limit=52), ticks=False, domain=False, labelPadding=6
+    )
+    relation = relation.scale(paddingInner=0.25, paddingOuter=0.15)
+    chart = alt.Chart(_data([bar for bar in bars if bar["relation"] in drawn])).mark_bar()
+    chart = chart.encode(
+        x=alt.X("mrr:Q", title="MRR").scale(domain=[0, 1]),
+        y=relation,
+        yOffset=alt.YOffset("model:N", sort=models),
+        color=_model_color(models, _model_legend()),
+    ).properties(width=460, height=alt.Step(16 if len(models) == 1 else 9, **{"for": "offset"}))
+    if len(relations) > limit:
+        chart = chart.properties(title=f"The first {limit} of {len(relations)} relations")
+    return _finished(chart)
+
+
+def mixing_heat_map(matrix: npt.NDArray[np.floating[Any]], title: str) -> AnyChart:
+    """|M_k| of one relation, matrix of shape (d_e, d_e): row i for subjects, column j for objects.
+
+    Black is 0, and the lightest colour the largest entry. The cells are one embedded picture, for
+    a drawn rectangle each would make a file of megabytes.
+    """
+    strength = np.abs(np.asarray(matrix, dtype=np.float64))
+    if strength.ndim != 2 or not strength.size:
+        raise ReltuckerError(f"a heat map needs a matrix, and this has the shape {strength.shape}")
+    if not np.isfinite(strength).all():
+        raise ScoreError("the mixing matrix has entries that are not finite numbers")
+    rows, columns = strength.shape
+    top = float(strength.max()) or 1.0
+    width = max(1, round(HEAT_MAP_SIZE * min(1.0, columns / rows)))
+    height = max(1, round(HEAT_MAP_SIZE * min(1.0, rows / columns)))
+    picture = alt.Chart(_data([{"url": _heat_picture(strength / top)}]))
+    picture = picture.mark_image(width=width, height=height, aspect=False, smooth=False).encode(
+        x=alt.value(width / 2), y=alt.value(height / 2), url="url:N"
+    )
+    ticks: dict[str, Any] = {"grid": False, "tickMinStep": 1, "format": "d", "tickCount": 5}
+    scale: dict[str, Any] = {"nice": False, "zero": False}
+    # Nothing of this layer is seen but its axes and the legend of its colours.
+    steps = np.linspace(0.0, top, len(HEAT)).tolist()
+    frame = alt.Chart(_data([{"i": 1, "j": 1, "strength": value} for value in (0.0, top)]))
+    frame = frame.mark_point(opacity=0).encode(
+        x=alt.X("j:Q", title="object dimension j", axis=alt.Axis(**ticks)).scale(
+            domain=[0.5, columns + 0.5], **scale
+        ),
+        y=alt.Y("i:Q", title="subject dimension i", axis=alt.Axis(**ticks)).scale(
+            domain=[0.5, rows + 0.5], reverse=True, **scale
+        ),
+        color=alt.Color("strength:Q", title="|M_k|")
+        .scale(domain=steps, range=list(HEAT), interpolate="rgb")
+        .legend(gradientLength=min(height, 200), gradientOpacity=1, tickCount=4, format=".2~g"),
+    )
+    chart = alt.layer(picture, frame).properties(width=width, height=height)
+    return _finished(chart.properties(title=shorten(title, 64)))
+
+
+# -- files ------------------------------------------------------------------------------------
+
+
+def chart_svg(chart: AnyChart) -> str:
+    """The chart as an SVG document, safe to parse as XML whatever its names hold."""
+    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+    specification = _printable_inside(chart.to_dict())
+    svg = vl_convert.vegalite_to_svg(specification, vl_version=version, allowed_base_urls=[])
+    return str(svg)
+
+
+def svg_png(svg: str) -> bytes:
+    """An SVG document as PNG, at twice its nominal size."""
+    return bytes(vl_convert.svg_to_png(svg, scale=PNG_SCALE))
+
+
+def save_chart(chart: AnyChart, path: Path) -> None:
+    """Write the chart as PNG or SVG, whichever the suffix of `path` says."""
+    suffix = path.suffix.lower()
+    if suffix not in (".png", ".svg"):
+        raise ReltuckerError(f"{path}: charts are written as .png or .svg")
+    svg = chart_svg(chart)
+    write_bytes(path, svg_png(svg) if suffix == ".png" else svg.encode("utf-8"))
+
+
+# -- what the charts share --------------------------------------------------------------------
+
+
+def _finished(chart: Any) -> AnyChart:
+    """The chart with the common look."""
+    label: dict[str, Any] = {
+        "labelFontSize": 12,
+        "titleFontSize": 13,
+        "labelColor": INK,
+        "titleColor": INK,
+    }
+    configured: AnyChart = chart.configure(
+        # Descriptions for each mark would double the file; the report's caption describes it.
+        aria=False,
+        background="white",
+        font="Helvetica, Arial, sans-serif",
+        padding=10,
+        view=alt.ViewConfig(stroke=None),
+        axis=alt.AxisConfig(
+            **label,
+            titleFontWeight="normal",
+            titlePadding=8,
+            labelLimit=420,
+            labelFlush=False,
+            gridColor="#e4e4e4",
+            domainColor="#999999",
+            tickColor="#999999",
+        ),
+        legend=alt.LegendConfig(
+            **label, titleFontWeight="normal", symbolSize=140, symbolStrokeWidth=2.5, labelLimit=320
+        ),
+        header=alt.HeaderConfig(**label, labelFontWeight="bold"),
+        title=alt.TitleConfig(fontSize=14, anchor="start", color=INK, offset=12),
+    )
+    return configured
+
+
+def _model_legend(**look: Any) -> alt.Legend:
+    """Also for one model: the chart should say whose curve or bars it shows."""
+    return alt.Legend(title=None, labelExpr=_LABEL.format(limit=40), **look)
+
+
+def _model_color(models: list[str], legend: alt.Legend | None) -> alt.Color:
+    """A colour by model; a model keeps it in every chart that lists the same models."""
+    colors = _repeated(PALETTE, len(models))
+    return alt.Color("model:N", sort=models, legend=legend).scale(domain=models, range=colors)
+
+
+def _measure(key: str, title: str) -> alt.Y:
+    return alt.Y(f"{key}:Q", title=title).scale(zero=False, padding=6)
+
+
+def _repeated(values: Sequence[Any], count: int, each: int = 1) -> list[Any]:
+    return [values[index // each % len(values)] for index in range(count)]
+
+
+def _data(rows: list[dict[str, Any]]) -> alt.InlineData:
+    """Rows inside the chart itself, a form to which Altair's limit of 5000 rows does not apply."""
+    return alt.InlineData(values=rows)
+
+
+def _in_order(names: Any) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _number(value: Any) -> float | None:
+    """A finite float, or None: JSON has no other numbers."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _need(rows: Sequence[Any], what: str) -> None:
+    if not rows:
+        raise ReltuckerError(f"there is nothing to draw: the chart needs {what}")
+
+
+def _printable_inside(value: Any) -> Any:
+    """A JSON value with every string in it printable."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {key: _printable_inside(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_printable_inside(inner) for inner in value]
+    return value
+
+
+def _heat_picture(share: npt.NDArray[np.float64]) -> str:
+    """Values from 0 to 1 as a data URL: an 8-bit PNG with the palette HEAT."""
+    # Cells are several pixels large, because some viewers blur pictures that they enlarge.
+    repeat = max(1, 2 * HEAT_MAP_SIZE // max(share.shape))
+    pixels = np.round(share * 255).astype(np.uint8).repeat(repeat, axis=0).repeat(repeat, axis=1)
+    height, width = pixels.shape
+    anchors = np.array([list(bytes.fromhex(color[1:])) for color in HEAT], dtype=np.float64)
+    places = np.linspace(0, len(HEAT) - 1, 256)
+    palette = np.stack([np.interp(places, range(len(HEAT)), anchors[:, c]) for c in range(3)], 1)
+    lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), pixels])
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        checksum = zlib.crc32(kind + content)
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
+
+    png = b"\x89PNG\r\n\x1a\n"
+    png += chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0))
+    png += chunk(b"PLTE", np.round(palette).astype(np.uint8).tobytes())
+    png += chunk(b"IDAT", zlib.compress(lines.tobytes(), 9))
+    png += chunk(b"IEND", b"")
+    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")

@@ -1,0 +1,19 @@
+"""A model is fitted: recipe, objective, negatives, loop, stopping, the run folder."""
+
+from reltucker.training.loop import Training, Watcher, build_model, choose_device
+from reltucker.training.recipe import GraphSettings, ModelSettings, Recipe, TrainSettings
+from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
+
+__all__ = [
+    "BEST",
+    "CHECKPOINT",
+    "GraphSettings",
+    "ModelSettings",
+    "Recipe",
+    "RunFolder",
+    "TrainSettings",
+    "Training",
+    "Watcher",
+    "build_model",
+    "choose_device",
+]

@@ -1,0 +1,213 @@
+"""The training loop: plain epochs, validation, early stopping, checkpoints."""
+
+import math
+import time
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from reltucker.errors import GraphError, RunError, ScoreError
+from reltucker.evaluation import rank_split
+from reltucker.graph import KnowledgeGraph
+from reltucker.model import CORES, RelationalTucker, sizes_of
+from reltucker.training.memory import keep_freed_memory
+from reltucker.training.objective import NegativeSampling
+from reltucker.training.recipe import ModelSettings, Recipe
+from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
+from reltucker.training.stopping import EarlyStopping
+from reltucker.training.threads import limited_threads, threads_for
+
+
+class Watcher(Protocol):
+    """Someone who looks on: a progress bar, a log."""
+
+    def step(self, epoch: int, done: int, total: int) -> None:
+        """A training step has ended."""
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """An epoch has ended; `record` is its line of epochs.jsonl."""
+
+
+def build_model(settings: ModelSettings, entities: int, relations: int) -> RelationalTucker:
+    """The model of a recipe for a graph of this size, its parameters not yet drawn."""
+    core = CORES[settings.name].build(settings.entity_dim, settings.relation_dim, relations)
+    return RelationalTucker(entities, relations, core)
+
+
+def choose_device(wanted: str) -> torch.device:
+    """The device of a recipe: `auto` takes CUDA where there is one."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise RunError("train.device = 'cuda', but torch sees no CUDA device; use 'cpu' or 'auto'")
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(wanted)
+
+
+class Training:
+    """A training run in progress. Its whole state is in the checkpoint that it writes."""
+
+    def __init__(
+        self, recipe: Recipe, graph: KnowledgeGraph, folder: RunFolder, watcher: Watcher | None
+    ) -> None:
+        if not len(graph.train):
+            raise GraphError(f"{graph.name}: there are no training triples")
+        self.recipe = recipe
+        self.graph = graph
+        self.folder = folder
+        self.watcher = watcher
+        settings = recipe.train
+        device = choose_device(settings.device)
+        keep_freed_memory()
+        self.generator = torch.Generator().manual_seed(settings.seed)
+        self.model = build_model(recipe.model, len(graph.entities), len(graph.relations))
+        self.model.reset(self.generator, recipe.model.init_scale)
+        self.model.to(device)
+        self.optimizer = torch.optim.Adagrad(
+            self.model.parameters(),
+            lr=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            fused=device.type == "cpu",
+        )
+        self.objective = NegativeSampling(self.model, settings, graph.seen_entities)
+        self.triples = torch.from_numpy(graph.train).long().to(device)
+        self.stopping = EarlyStopping(settings.patience)
+        self.best: dict[str, Tensor] = {}
+        self.epoch = 0
+        self.seconds = 0.0
+        self.training_seconds = 0.0
+
+    # -- the loop -----------------------------------------------------------------------------
+
+    def run(self) -> dict[str, Any]:
+        """Train to the end; returns what result.json holds."""
+        with limited_threads(threads_for(self.model, self.recipe.train.batch_size)):
+            self._run_epochs()
+            return self._finish()
+
+    def _run_epochs(self) -> None:
+        settings = self.recipe.train
+        saved = time.monotonic()
+        while self.epoch < settings.epochs and not self._patience_used_up():
+            self._run_epoch()
+            if time.monotonic() - saved >= settings.checkpoint_seconds:
+                self.save()
+                saved = time.monotonic()
+        self.save()
+
+    def _patience_used_up(self) -> bool:
+        return len(self.graph.valid) > 0 and self.stopping.should_stop(self.epoch)
+
+    def _run_epoch(self) -> None:
+        began = time.monotonic()
+        loss = self._train_epoch()
+        trained = time.monotonic() - began
+        self.epoch += 1
+        record: dict[str, Any] = {"epoch": self.epoch, "loss": loss}
+        if len(self.graph.valid):
+            try:
+                metrics = rank_split(self.model, self.graph, "valid").metrics()
+            except ScoreError:
+                raise self._diverged() from None
+            record["valid"] = {name: m.to_dict() for name, m in metrics.items()}
+            # Triples with unseen entities only add noise, so `seen` decides.
+            record["best"] = self.stopping.improved(self.epoch, metrics["seen"].mrr)
+        else:
+            record["best"] = True
+            self.stopping.best_epoch = self.epoch
+        if record["best"]:
+            self.best = {
+                name: value.detach().cpu().clone() for name, value in self._parameters().items()
+            }
+        self.training_seconds += trained
+        self.seconds += time.monotonic() - began
+        record |= {"train_seconds": trained, "seconds": self.seconds}
+        self.folder.append_epoch(record)
+        if self.watcher is not None:
+            self.watcher.epoch(record)
+
+    def _train_epoch(self) -> float:
+        """One pass over the shuffled triples; returns the mean loss."""
+        batch_size = self.recipe.train.batch_size
+        order = torch.randperm(len(self.triples), generator=self.generator).to(self.triples.device)
+        steps = math.ceil(len(order) / batch_size)
+        total = torch.zeros((), dtype=torch.float64, device=self.triples.device)
+        for step in range(steps):
+            batch = self.triples[order[step * batch_size : (step + 1) * batch_size]]
+            total += self.objective.backward(batch, self.generator).double() * len(batch)
+            self.optimizer.step()
+            if self.watcher is not None:
+                self.watcher.step(self.epoch + 1, step + 1, steps)
+        loss = float(total) / len(order)
+        if not math.isfinite(loss):
+            raise self._diverged()
+        return loss
+
+    def _diverged(self) -> RunError:
+        return RunError(
+            f"training diverged in epoch {self.epoch + 1}: loss or scores are no longer finite "
+            f"numbers; lower train.learning_rate (now {self.recipe.train.learning_rate})"
+        )
+
+    def _finish(self) -> dict[str, Any]:
+        """Judge the best weights on the validation triples and write result.json."""
+        self.model.load_state_dict(self.best)
+        result: dict[str, Any] = {
+            "epochs": self.epoch,
+            "best_epoch": self.stopping.best_epoch,
+            "seconds": self.seconds,
+            "seconds_per_epoch": self.training_seconds / self.epoch,
+            **sizes_of(self.model).to_dict(),
+        }
+        metrics = rank_split(self.model, self.graph, "valid").metrics()
+        result |= {name: m.to_dict() for name, m in metrics.items()}
+        self.folder.save_result(result)
+        return result
+
+    # -- state --------------------------------------------------------------------------------
+
+    def _parameters(self) -> dict[str, Tensor]:
+        return dict(self.model.named_parameters())
+
+    def save(self) -> None:
+        """Write the best weights and the state from which training can go on."""
+        self.folder.save_tensors(BEST, self.best, {"epoch": self.stopping.best_epoch})
+        tensors = {"generator": self.generator.get_state()}
+        for name, parameter in self._parameters().items():
+            tensors[f"model.{name}"] = parameter
+            for key, value in self.optimizer.state[parameter].items():
+                tensors[f"optimizer.{name}.{key}"] = value
+        for name, value in self.best.items():
+            tensors[f"best.{name}"] = value
+        state = {
+            "epoch": self.epoch,
+            "best_epoch": self.stopping.best_epoch,
+            "best_mrr": self.stopping.best_mrr,
+            "seconds": self.seconds,
+            "training_seconds": self.training_seconds,
+        }
+        self.folder.save_tensors(CHECKPOINT, tensors, state)
+
+    def restore(self) -> None:
+        """Go back to the state of the last checkpoint, or to the start where there is none."""
+        if not self.folder.has(CHECKPOINT):
+            self.folder.keep_epochs(0)
+            return
+        tensors, state = self.folder.load_tensors(CHECKPOINT)
+        path = self.folder.path / CHECKPOINT
+        try:
+            self.generator.set_state(tensors["generator"])
+            with torch.no_grad():
+                for name, parameter in self._parameters().items():
+                    parameter.copy_(tensors[f"model.{name}"])
+                    for key, value in self.optimizer.state[parameter].items():
+                        value.copy_(tensors[f"optimizer.{name}.{key}"])
+                    self.best[name] = tensors[f"best.{name}"]
+            self.epoch = int(state["epoch"])
+            self.stopping.best_epoch = int(state["best_epoch"])
+            self.stopping.best_mrr = float(state["best_mrr"])
+            self.seconds = float(state["seconds"])
+            self.training_seconds = float(state["training_seconds"])
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise RunError(f"{path} does not fit the run's recipe ({error})") from error
+        self.folder.keep_epochs(self.epoch)

@@ -1,0 +1,176 @@
+"""Recipes: every setting of a training run, typed, with its default and its meaning beside it."""
+
+import difflib
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from reltucker.atomic import write_text
+from reltucker.errors import RecipeError
+from reltucker.model import CORES
+
+Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class GraphSettings(_Settings):
+    """Where the triples come from."""
+
+    source: str | None = Field(None, description="catalog name, file or folder")
+    labels: str | None = Field(None, description="file of (id, name) pairs for display")
+    seed: int = Field(0, ge=0, description="of the 80/10/10 split of a single file")
+
+
+class ModelSettings(_Settings):
+    """Which core, and how large."""
+
+    name: str = Field("drt", description="the core: " + ", ".join(CORES))
+    entity_dim: int = Field(100, ge=1, le=10_000, description="d_e")
+    relation_dim: int | None = Field(
+        None, ge=1, le=100_000_000, description="d_r; by default what the core suggests"
+    )
+    init_scale: float = Field(1.0, gt=0, description="scale of the initial embeddings")
+
+    @field_validator("name")
+    @classmethod
+    def _known_core(cls, name: str) -> str:
+        if name not in CORES:
+            raise ValueError(f"there is no model {name!r}{_nearest(name, CORES)}")
+        return name
+
+
+class TrainSettings(_Settings):
+    """How it is fitted; the defaults are the paper's protocol."""
+
+    epochs: int = Field(200, ge=1, description="at the most; early stopping may end sooner")
+    batch_size: int = Field(500, ge=1)
+    negatives: int = Field(
+        24, ge=1, description="pseudo-negatives for each side of a triple, without replacement"
+    )
+    learning_rate: float = Field(0.1, gt=0, description="of AdaGrad")
+    entity_dropout: Rate = Field(0.3, description="dropout on entity embeddings")
+    mixing_dropout: Rate = Field(0.2, description="dropout on mixing matrices")
+    weight_decay: float = Field(0.0, ge=0, description="L2 penalty added to every gradient")
+    patience: int = Field(10, ge=1, description="epochs without a better validation MRR")
+    seed: int = Field(0, ge=0, lt=2**63, description="of initial values, batches and dropout")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA if there is one")
+    checkpoint_seconds: float = Field(
+        20.0, ge=0, description="write the resumable state at most this often"
+    )
+
+
+class Recipe(_Settings):
+    """Everything that determines a run. Unknown keys and wrong values are refused by name."""
+
+    graph: GraphSettings = GraphSettings()
+    model: ModelSettings = ModelSettings()
+    train: TrainSettings = TrainSettings()
+
+    @classmethod
+    def of(cls, values: dict[str, Any], source: str = "recipe") -> Self:
+        """A recipe from nested dictionaries; `source` is named in errors."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise RecipeError(f"{source}: {_explain(cls, error)}") from None
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """A recipe from a TOML file."""
+        path = Path(path)
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RecipeError(f"{path}: there is no such recipe file") from None
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise RecipeError(f"{path}: not a readable TOML file ({error})") from None
+        return cls.of(values, str(path))
+
+    def save(self, path: Path) -> None:
+        """Write the full recipe, defaults included, as TOML."""
+        write_text(path, tomli_w.dumps(self.model_dump(exclude_none=True)))
+
+    def with_values(self, changes: dict[str, Any], source: str = "option") -> Self:
+        """The recipe with other values for dotted keys such as `train.epochs`."""
+        values = self.model_dump(exclude_none=True)
+        for key, value in changes.items():
+            *sections, last = key.split(".")
+            table = values
+            for section in sections:
+                table = table.setdefault(section, {})
+                if not isinstance(table, dict):
+                    raise RecipeError(f"{source}: {section!r} in {key!r} is not a section")
+            table[last] = value
+        return self.of(values, source)
+
+    def changed(self, assignments: Iterable[str]) -> Self:
+        """The recipe after assignments such as `train.learning_rate=0.05`, values as in TOML."""
+        changes = {}
+        for assignment in assignments:
+            key, equals, text = assignment.partition("=")
+            if not equals:
+                raise RecipeError(
+                    f"--set {assignment}: write it as KEY=VALUE, for example train.epochs=20"
+                )
+            changes[key.strip()] = _toml_value(text.strip())
+        return self.with_values(changes, "--set")
+
+
+def graph_and_recipe(argument: str) -> tuple[str, Recipe]:
+    """What `train` was given: a recipe file that names its graph, or a graph."""
+    path = Path(argument)
+    if path.suffix.lower() != ".toml":
+        return argument, Recipe()
+    recipe = Recipe.load(path)
+    if recipe.graph.source is None:
+        raise RecipeError(f"{path}: graph.source is missing; name a catalog entry, file or folder")
+    beside = path.parent / recipe.graph.source
+    return str(beside) if beside.exists() else recipe.graph.source, recipe
+
+
+def _toml_value(text: str) -> Any:
+    """A TOML value; what is not one is taken as a plain string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _explain(recipe: type[BaseModel], error: ValidationError) -> str:
+    """The first problem of a validation error as one sentence that names the key."""
+    first = error.errors(include_url=False)[0]
+    path = [str(part) for part in first["loc"]]
+    key = ".".join(path)
+    if first["type"] == "extra_forbidden":
+        return f"there is no setting {key!r}{_nearest(key, _keys(recipe))}"
+    reason = first["msg"].removeprefix("Value error, ")
+    return f"{key} = {first['input']!r}: {reason[:1].lower()}{reason[1:]}"
+
+
+def _keys(settings: type[BaseModel], prefix: str = "") -> list[str]:
+    """The dotted names of all settings and sections."""
+    keys: list[str] = []
+    for name, field in settings.model_fields.items():
+        keys.append(prefix + name)
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            keys.extend(_keys(kind, f"{prefix}{name}."))
+    return keys
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    """A hint with the nearest valid word, compared by the last part of a dotted key first."""
+    known = list(known)
+    short = {key.rpartition(".")[2]: key for key in reversed(known)}
+    close = difflib.get_close_matches(word, known, 1, 0.6)
+    close = close or difflib.get_close_matches(word.rpartition(".")[2], short, 1, 0.5)
+    if close:
+        return f"; did you mean {short.get(close[0], close[0])!r}?"
+    return f"; there are {', '.join(known)}"

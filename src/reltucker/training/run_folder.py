@@ -1,0 +1,148 @@
+"""The run folder: all that a trained model is, in files that any tool can read.
+
+recipe.toml              every setting of the run
+entities.parquet         names and labels by id; relations.parquet likewise
+triples.safetensors      the known triples, by split
+best.safetensors         the weights of the best epoch
+checkpoint.safetensors   the last state: weights, optimiser, random state, progress
+epochs.jsonl             one line for each epoch
+result.json              what came out, once training has ended
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from reltucker.atomic import write_json, write_text, write_with
+from reltucker.errors import RecipeError, RunError
+from reltucker.graph import KnowledgeGraph
+from reltucker.training.recipe import Recipe
+
+RECIPE = "recipe.toml"
+BEST = "best.safetensors"
+CHECKPOINT = "checkpoint.safetensors"
+EPOCHS = "epochs.jsonl"
+RESULT = "result.json"
+
+
+class RunFolder:
+    """Reads and writes the files of one run; a damaged one is named, never half-read."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def create(cls, path: Path | str, recipe: Recipe, graph: KnowledgeGraph) -> "RunFolder":
+        """A new run folder; one that holds a run already is never overwritten."""
+        folder = cls(path)
+        if folder.exists():
+            raise RunError(
+                f"{folder.path} holds a run already; resume it with `reltucker resume "
+                f"{folder.path}`, or choose another --out"
+            )
+        if folder.path.exists() and not folder.path.is_dir():
+            raise RunError(f"{folder.path} is a file; choose another --out")
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            graph.save(folder.path)
+            recipe.save(folder.path / RECIPE)  # last: its presence says that the folder is whole
+        except OSError as error:
+            raise RunError(f"{folder.path} cannot be written: {error}") from error
+        return folder
+
+    @classmethod
+    def existing(cls, path: Path | str) -> "RunFolder":
+        """The folder of a run that was started before."""
+        folder = cls(path)
+        if not folder.exists():
+            raise RunError(
+                f"{folder.path} is not a run folder: it has no {RECIPE}; "
+                "`reltucker train` makes one"
+            )
+        return folder
+
+    def exists(self) -> bool:
+        """Whether the folder holds a run."""
+        return (self.path / RECIPE).is_file()
+
+    def recipe(self) -> Recipe:
+        """The run's recipe."""
+        try:
+            return Recipe.load(self.path / RECIPE)
+        except RecipeError as error:
+            raise RunError(f"the run's recipe is damaged: {error}") from error
+
+    def graph(self) -> KnowledgeGraph:
+        """The run's graph, from its own files."""
+        return KnowledgeGraph.load(self.path)
+
+    def has(self, name: str) -> bool:
+        """Whether a file of the run is there."""
+        return (self.path / name).is_file()
+
+    def save_tensors(self, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+        """Write tensors and a JSON state as one safetensors file."""
+        ready = {key: value.detach().contiguous() for key, value in tensors.items()}
+        metadata = {"state": json.dumps(state, allow_nan=False)}
+        write_with(self.path / name, lambda path: save_file(ready, path, metadata=metadata))
+
+    def load_tensors(self, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The inverse of `save_tensors`; copies, so that the file may be replaced meanwhile."""
+        path = self.path / name
+        try:
+            with safe_open(path, framework="pt") as file:
+                state = json.loads(file.metadata()["state"])
+                tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
+        except FileNotFoundError:
+            raise RunError(f"{path} is missing; the run has no saved weights yet") from None
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise RunError(f"{path} is damaged ({error})") from error
+        for key, tensor in tensors.items():
+            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+                raise RunError(f"{path} is damaged: {key} holds values that are not finite")
+        return tensors, state
+
+    def append_epoch(self, record: dict[str, Any]) -> None:
+        """Add one line to epochs.jsonl."""
+        line = json.dumps(record, allow_nan=False) + "\n"
+        with open(self.path / EPOCHS, "a", encoding="utf-8") as file:
+            file.write(line)
+
+    def epochs(self) -> list[dict[str, Any]]:
+        """The whole lines of epochs.jsonl; a line cut short by a crash is left out."""
+        path = self.path / EPOCHS
+        if not path.is_file():
+            return []
+        records = []
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return records
+
+    def keep_epochs(self, last: int) -> list[dict[str, Any]]:
+        """Cut epochs.jsonl back to the epochs up to `last`, from where a run is resumed."""
+        kept = [record for record in self.epochs() if record["epoch"] <= last]
+        write_text(self.path / EPOCHS, "".join(json.dumps(record) + "\n" for record in kept))
+        return kept
+
+    def save_result(self, result: dict[str, Any]) -> None:
+        """Write result.json: training has ended."""
+        write_json(self.path / RESULT, result)
+
+    def result(self) -> dict[str, Any] | None:
+        """What came out of training, or None while it has not ended."""
+        path = self.path / RESULT
+        if not path.is_file():
+            return None
+        try:
+            result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} is damaged ({error})") from error
+        return result

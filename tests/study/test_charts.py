@@ -1,0 +1,193 @@
+import base64
+import re
+import struct
+import xml.etree.ElementTree as ET
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reltucker.errors import ReltuckerError, ScoreError
+from reltucker.study import (
+    chart_svg,
+    comparison_bars,
+    mixing_heat_map,
+    relation_bars,
+    save_chart,
+    training_curves,
+)
+
+HOSTILE = "<script>alert('1')</script> & \"quoted\" \x00\x0b\ud800\uffff \u202e"
+
+
+def records(mrrs: list[float]) -> list[dict[str, object]]:
+    return [
+        {"epoch": epoch, "loss": 1 / epoch, "valid": {"seen": {"mrr": mrr}}, "best": True}
+        for epoch, mrr in enumerate(mrrs, 1)
+    ]
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in ET.fromstring(svg).findall(".//{*}text")]
+
+
+def paths(svg: str, color: str) -> list[ET.Element]:
+    return [
+        e
+        for e in ET.fromstring(svg).findall(".//{*}path")
+        if color in (e.get("fill"), e.get("stroke"))
+    ]
+
+
+def png_size(content: bytes) -> tuple[int, int]:
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    return struct.unpack(">II", content[16:24])
+
+
+def heat_pixels(svg: str) -> np.ndarray:
+    """The palette indices of the embedded picture."""
+    (image,) = ET.fromstring(svg).findall(".//{*}image")
+    url = next(value for key, value in image.attrib.items() if key.endswith("href"))
+    png = base64.b64decode(url.removeprefix("data:image/png;base64,"))
+    width, height = png_size(png)
+    start = png.index(b"IDAT")
+    length = struct.unpack(">I", png[start - 4 : start])[0]
+    lines = np.frombuffer(zlib.decompress(png[start + 4 : start + 4 + length]), dtype=np.uint8)
+    return lines.reshape(height, width + 1)[:, 1:]
+
+
+def test_training_curves_mark_the_best_epoch_of_each_model():
+    chart = training_curves({"SRT": records([0.1, 0.4, 0.3]), "DRT": records([0.2, 0.25, 0.26])})
+    marked = [
+        (row["model"], row["epoch"])
+        for rows in chart.to_dict()["datasets"].values()
+        if len(rows) == 2
+        for row in rows
+    ]
+    assert marked == [("SRT", 2), ("DRT", 3)]
+    svg = chart_svg(chart)
+    shown = texts(svg)
+    assert {"SRT", "DRT", "epoch", "training loss"} <= set(shown)
+    assert any(text.startswith("validation MRR") for text in shown)
+    # Two lines, two marks and two symbols of the legend.
+    assert len(paths(svg, "#0072B2")) + len(paths(svg, "#D55E00")) >= 8
+
+
+def test_training_curves_without_validation_show_the_loss_alone():
+    shown = texts(chart_svg(training_curves({"SRT": [{"epoch": 1, "loss": 2.0}]})))
+    assert "training loss" in shown
+    assert not any(text.startswith("validation") for text in shown)
+
+
+def test_more_than_5000_points_are_drawn():
+    svg = chart_svg(training_curves({"SRT": records([0.3] * 5_001 + [0.4])}))
+    longest = max(
+        (path.get("d") or "" for path in ET.fromstring(svg).findall(".//{*}path")), key=len
+    )
+    assert longest.count("L") == 5_001
+
+
+def test_comparison_bars_print_every_metric_in_the_given_order():
+    rows = [
+        {"model": "zeta", "mrr": 0.111, "hits@1": 0.222, "hits@3": 0.333, "hits@10": 0.444},
+        {"model": "alpha", "mrr": 0.555, "hits@1": float("nan"), "hits@10": 0.666},
+    ]
+    shown = texts(chart_svg(comparison_bars(rows)))
+    numbers = {"0.111", "0.222", "0.333", "0.444", "0.555", "0.666"}
+    assert numbers | {"MRR", "HITS@1", "HITS@3", "HITS@10"} <= set(shown)
+    assert shown.index("zeta") < shown.index("alpha")
+    assert "NaN" not in shown
+
+
+def test_relation_bars_stop_at_the_limit_and_say_so():
+    rows = [
+        {"relation": f"r{number:02}", "model": model, "mrr": 0.5}
+        for number in range(12)
+        for model in ("SRT", "DRT")
+    ]
+    shown = texts(chart_svg(relation_bars(rows, limit=10)))
+    assert [text for text in shown if re.fullmatch(r"r\d\d", text)] == [
+        f"r{number:02}" for number in range(10)
+    ]
+    assert "The first 10 of 12 relations" in shown
+    assert not any("first" in text for text in texts(chart_svg(relation_bars(rows))))
+
+
+def test_long_names_are_shortened_but_stay_apart():
+    names = ["x" * 50_000 + middle + "y" * 50_000 for middle in "ab"]
+    svg = chart_svg(
+        relation_bars([{"relation": name, "model": "SRT", "mrr": 0.5} for name in names])
+    )
+    assert len(svg) < 30_000
+    shown = [text for text in texts(svg) if text.startswith("xxx")]
+    assert len(shown) == 2
+    assert all(text.endswith("yyy") and "…" in text for text in shown)
+
+
+@pytest.mark.parametrize(
+    "chart",
+    [
+        training_curves({HOSTILE: records([0.1, 0.2])}),
+        comparison_bars([{"model": HOSTILE, "mrr": 0.3}]),
+        relation_bars([{"relation": HOSTILE, "model": "SRT", "mrr": 0.3}]),
+        mixing_heat_map(np.eye(2), HOSTILE),
+    ],
+    ids=["training", "comparison", "relation", "heat map"],
+)
+def test_hostile_names_are_text_and_nothing_else(chart):
+    svg = chart_svg(chart)
+    root = ET.fromstring(svg)
+    assert not root.findall(".//{*}script")
+    assert any("<script>alert(" in text for text in texts(svg))
+
+
+def test_heat_map_is_small_and_oriented_like_the_matrix():
+    matrix = np.zeros((200, 200))
+    matrix[3, 150] = -2.0
+    matrix[100, 0] = 1.0
+    svg = chart_svg(mixing_heat_map(matrix, "born_in"))
+    pixels = heat_pixels(svg)
+    factor = pixels.shape[0] // 200
+    assert pixels.shape == (200 * factor, 200 * factor)
+    cells = pixels[::factor, ::factor]
+    assert cells[3, 150] == 255
+    assert cells[100, 0] == 128
+    assert np.count_nonzero(cells) == 2
+    assert {"born_in", "|M_k|", "subject dimension i", "object dimension j"} <= set(texts(svg))
+    dense = np.random.default_rng(0).standard_normal((200, 200))
+    assert len(chart_svg(mixing_heat_map(dense, "dense"))) < 300_000
+
+
+def test_heat_map_of_zeros_is_dark_and_not_a_division_by_zero():
+    assert not heat_pixels(chart_svg(mixing_heat_map(np.zeros((3, 3)), "empty"))).any()
+
+
+def test_heat_map_refuses_what_is_no_matrix_of_numbers():
+    with pytest.raises(ScoreError, match="not finite"):
+        mixing_heat_map(np.array([[np.nan]]), "x")
+    with pytest.raises(ReltuckerError, match=r"shape \(3,\)"):
+        mixing_heat_map(np.zeros(3), "x")
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [lambda: training_curves({"SRT": []}), lambda: comparison_bars([]), lambda: relation_bars([])],
+    ids=["training", "comparison", "relation"],
+)
+def test_nothing_to_draw_is_said(draw):
+    with pytest.raises(ReltuckerError, match="nothing to draw"):
+        draw()
+
+
+def test_save_chart_writes_png_and_svg_of_one_picture(tmp_path: Path):
+    chart = mixing_heat_map(np.eye(4), "identity")
+    save_chart(chart, tmp_path / "new" / "map.png")
+    save_chart(chart, tmp_path / "new" / "map.SVG")
+    root = ET.fromstring((tmp_path / "new" / "map.SVG").read_text("utf-8"))
+    width, height = png_size((tmp_path / "new" / "map.png").read_bytes())
+    assert width == pytest.approx(2 * float(root.attrib["width"]), abs=2)
+    assert height == pytest.approx(2 * float(root.attrib["height"]), abs=2)
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["map.SVG", "map.png"]
+    with pytest.raises(ReltuckerError, match=r"\.png or \.svg"):
+        save_chart(chart, tmp_path / "map.jpg")

@@ -1,0 +1,143 @@
+import csv
+import io
+import math
+
+import pytest
+from rich.console import Console
+
+from reltucker.study import PERCENT, Column, Table
+from reltucker.study.tables import printable, shorten
+
+COLUMNS = [
+    Column("model", "model"),
+    Column("MRR", "mrr", ".3f", best="max"),
+    Column("rank", "rank", ",d", best="min"),
+    Column("share", "share", PERCENT, align="center"),
+]
+ROWS = [
+    {"model": "SRT", "mrr": 0.35649, "rank": 1234, "share": 0.5},
+    {"model": "DRT", "mrr": 0.34, "rank": 99.6},
+]
+
+
+def sample(name: str = "SRT") -> Table:
+    return Table("Sample", COLUMNS, [{**ROWS[0], "model": name}, ROWS[1]])
+
+
+def on_terminal(table: Table) -> str:
+    console = Console(file=io.StringIO(), width=200, color_system=None)
+    console.print(table.to_rich())
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_markdown_formats_aligns_and_marks_the_best():
+    assert sample().to_markdown() == (
+        "**Sample**\n\n"
+        "| model | MRR | rank | share |\n"
+        "| :-- | --: | --: | :-: |\n"
+        "| SRT | **0.356** | 1,234 | 50.0% |\n"
+        "| DRT | 0.340 | **100** | – |\n"
+    )
+
+
+def test_latex_is_a_plain_tabular():
+    assert sample("a_b").to_latex() == (
+        "% Sample\n"
+        "\\begin{tabular}{lrrc}\n"
+        "\\hline\n"
+        "model & MRR & rank & share \\\\\n"
+        "\\hline\n"
+        "a\\_b & \\textbf{0.356} & 1,234 & 50.0\\% \\\\\n"
+        "DRT & 0.340 & \\textbf{100} & \\textendash{} \\\\\n"
+        "\\hline\n"
+        "\\end{tabular}\n"
+    )
+
+
+def test_csv_keeps_the_values_and_reads_back():
+    name = 'a,"b"\nc'
+    read = list(csv.reader(io.StringIO(sample(name).to_csv())))
+    assert read == [
+        ["model", "MRR", "rank", "share"],
+        [name, "0.35649", "1234", "0.5"],
+        ["DRT", "0.34", "99.6", ""],
+    ]
+
+
+def test_rich_shows_markup_and_escapes_as_text():
+    shown = on_terminal(sample("[red]x[/red] \x1b[31m \x9b31m"))
+    assert "[red]x[/red]" in shown
+    assert "\x1b" not in shown
+    assert "\x9b" not in shown
+    assert "0.356" in shown
+
+
+def test_html_escapes_and_aligns():
+    html = sample('<b onclick="x">&').to_html()
+    assert "&lt;b onclick=&#34;x&#34;&gt;&amp;" in html
+    assert "<b " not in html
+    assert '<td class="right best" dir="auto">0.356</td>' in html
+    assert '<th scope="col" class="center">share</th>' in html
+
+
+def test_html_shortens_long_cells_and_keeps_both_ends():
+    html = sample("start" + "x" * 100_000 + "end").to_html()
+    assert len(html) < 6_000
+    assert 'title="startxxx' in html
+    assert ">startxxx" in html
+    assert "xxxend</td>" in html
+
+
+@pytest.mark.parametrize(
+    ("name", "markdown", "latex"),
+    [
+        ("a|b", r"a\|b", r"a\textbar{}b"),
+        ("two\nlines", "two lines", "two lines"),
+        ("<i>", r"\<i\>", r"\textless{}i\textgreater{}"),
+        ("\\x{}", r"\\x\{\}", r"\textbackslash{}x\{\}"),
+        ("[1]*", r"\[1\]\*", "{[}1{]}{*}"),
+        ("a--b", "a--b", "a-{}-b"),
+        ("50%$&#_^~", r"50%\$\&\#\_^\~", r"50\%\$\&\#\_\textasciicircum{}\textasciitilde{}"),
+    ],
+)
+def test_names_are_escaped(name: str, markdown: str, latex: str):
+    assert f"| {markdown} |" in sample(name).to_markdown()
+    assert f"\n{latex} & " in sample(name).to_latex()
+
+
+def test_the_best_needs_a_rival_and_ties_share_it():
+    column = Column("MRR", "mrr", ".3f", best="max")
+    alone = Table("", [column], [{"mrr": 0.5}, {"mrr": None}, {"mrr": math.nan}])
+    assert alone.cells() == [[("0.500", False)], [("–", False)], [("nan", False)]]
+    tied = Table("", [column], [{"mrr": 0.50001}, {"mrr": 0.5}, {"mrr": 0.4}])
+    assert [row[0][1] for row in tied.cells()] == [True, True, False]
+
+
+def test_values_that_do_not_fit_the_format_are_still_shown():
+    column = Column("n", "n", ",d")
+    assert [column.show(value) for value in (True, "n/a", math.inf, 2.5e6)] == [
+        "yes",
+        "n/a",
+        "inf",
+        "2,500,000",
+    ]
+
+
+def test_a_table_without_rows_renders():
+    empty = Table("", COLUMNS, [])
+    assert empty.to_markdown().count("\n") == 2
+    assert "<tbody>" in empty.to_html()
+    assert "\\end{tabular}" in empty.to_latex()
+    assert "MRR" in on_terminal(empty)
+
+
+def test_printable_replaces_what_xml_cannot_carry():
+    assert printable("a\x00\x0b\ud800\uffff\x1b") == "a" + "\ufffd" * 5
+    kept = "tab\t line\n é 漢 \u202e 😀"
+    assert printable(kept) == kept
+
+
+def test_shorten_cuts_the_middle_to_the_limit():
+    assert shorten("abcdefghij", 10) == "abcdefghij"
+    assert shorten("abcdefghijk", 10) == "abcde…hijk"
+    assert [len(shorten("x" * 50, limit)) for limit in (1, 2, 7)] == [1, 2, 7]
