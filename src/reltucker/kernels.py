@@ -34,7 +34,8 @@ def apply_dropout(x: Tensor, rate: float, key: int, out: Tensor | None = None) -
     scale = 1.0 / (1.0 - rate)
     if _on_cpu(x):
         limit = np.uint32(min(int(rate * 2**32), 2**32 - 1))
-        low, high = np.uint32(key & 0xFFFFFFFF), np.uint32((key >> 32) & 0xFFFFFFFF)
+        mixed = _mixed(key)
+        low, high = np.uint32(mixed & 0xFFFFFFFF), np.uint32(mixed >> 32)
         _dropout_loop(_flat(x), _flat(out), limit, low, high, np.float32(scale))
         return out
     generator = torch.Generator(x.device).manual_seed(key)
@@ -46,11 +47,11 @@ def apply_dropout(x: Tensor, rate: float, key: int, out: Tensor | None = None) -
 def _dropout_loop(
     x: Any, out: Any, limit: np.uint32, low: np.uint32, high: np.uint32, scale: np.float32
 ) -> None:
-    # A counter-based generator: two multiply-xorshift rounds of (position, key).
+    # A counter-based generator: two multiply-xorshift rounds over position and key.
     for i in numba.prange(x.size):
         # numba widens every integer product, hence the casts back to 32 bits.
-        h = np.uint32(np.uint32(i) * np.uint32(0x9E3779B1) + low)
-        h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x7FEB352D)) ^ high
+        h = np.uint32(np.uint32(i) * np.uint32(0x9E3779B1) + low) ^ high
+        h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x7FEB352D))
         h = np.uint32((h ^ (h >> np.uint32(15))) * np.uint32(0x846CA68B))
         h = np.uint32(h ^ (h >> np.uint32(16)))
         out[i] = x[i] * scale if h >= limit else np.float32(0)
@@ -131,7 +132,7 @@ def draw_distinct(rows: int, count: int, population: int, key: int) -> Tensor:
     Floyd's algorithm, so that no permutation of the population is made.
     """
     out = np.empty((rows, count), dtype=np.int64)
-    _floyd_loop(out, population, np.uint64(key))
+    _floyd_loop(out, population, np.uint64(_mixed(key)))
     return torch.from_numpy(out)
 
 
@@ -268,6 +269,14 @@ def _rank_loop(
         ranks[m, 0] = standard / 2 if broken == 0 else np.nan
         ranks[m, 1] = among_seen / 2 if broken == 0 else np.nan
         ranks[m, 2] = paper / 2 if broken == 0 else np.nan
+
+
+def _mixed(key: int) -> int:
+    """Spread a key over 64 bits (splitmix64), so that neighbouring keys have nothing in common."""
+    z = (key + 0x9E3779B97F4A7C15) & (2**64 - 1)
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & (2**64 - 1)
+    return z ^ (z >> 31)
 
 
 def _on_cpu(x: Tensor) -> bool:

@@ -28,17 +28,18 @@ app.command("predict")(predict.command)
 app.command("export")(export.command)
 
 
-class _TerminatedError(Exception):
-    """SIGTERM arrived."""
+class _StoppedError(Exception):
+    """SIGINT (Ctrl-C) or SIGTERM arrived."""
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise _TerminatedError
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise _StoppedError(number)
 
 
 def main() -> None:
     """Run a command; a user's mistake is one sentence on standard error and exit code 2."""
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGINT, _stop)
+    signal.signal(signal.SIGTERM, _stop)
     warnings.formatwarning = _one_sentence
     try:
         app(standalone_mode=True)
@@ -52,8 +53,8 @@ def main() -> None:
         _fail(f"error: {error.filename or 'file'}: {error.strerror or error}", 2)
     except MemoryError:
         _fail("error: out of memory; use smaller dimensions or a smaller batch", 2)
-    except _TerminatedError:
-        _fail("stopped; a training run goes on with `reltucker resume RUN`", 143)
+    except _StoppedError as stopped:
+        _fail("stopped; a training run goes on with `reltucker resume RUN`", 128 + stopped.args[0])
 
 
 def _fail(message: str, code: int) -> None:

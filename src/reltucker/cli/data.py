@@ -19,7 +19,10 @@ def list_(json: Json = False) -> None:
     """List the graphs that are known by name."""
     from reltucker.graph.catalog import catalog
 
-    rows = [{"name": e.name, "available": e.is_available, "summary": e.summary} for e in entries]
+    rows: list[dict[str, str | bool]] = [
+        {"name": entry.name, "available": entry.is_available, "summary": entry.summary}
+        for entry in catalog()
+    ]
     if json:
         print_json(rows)
         return

@@ -180,15 +180,16 @@ def _number(frame: pl.DataFrame, train_rows: int) -> tuple[pl.Series, pl.Series,
             backwards = np.stack([codes[c][block] for c in columns], axis=1).ravel()[::-1]
             start = width * block.start
             first[backwards] = np.arange(start + len(backwards) - 1, start - 1, -1)
-        present = np.flatnonzero(first < never)
-        present = present[np.argsort(first[present])]
-        positions = first[present]
+        # Marking the first positions puts them in order without a sort.
+        is_first = np.zeros(never, dtype=bool)
+        is_first[first[first < never]] = True
+        positions = np.flatnonzero(is_first)
+        rows, offsets = np.divmod(positions, width)
         ids = np.empty(size, dtype=np.int32)
-        ids[present] = np.arange(len(present), dtype=np.int32)
+        ids[np.choose(offsets, [codes[c][rows] for c in columns])] = np.arange(len(rows))
         for c in columns:
             for block in blocks:
                 triples[block, c] = ids[codes[c][block]]
-        rows, offsets = np.divmod(positions, width)
         names = frame.to_series(columns[0]).gather(rows)
         if width == 2:
             in_second = pl.Series(offsets == 1)

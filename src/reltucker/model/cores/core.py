@@ -65,4 +65,4 @@ class Core(nn.Module, ABC):
 
     def mixing_matrices(self, relations: Tensor) -> Tensor:
         """Explicit M_k = sum_l r_kl G_l: (U, d_r) to (U, d_e, d_e)."""
-        return torch.einsum("ijl,ul->uij", self.tensor(), relations)
+        return torch.einsum("ijl,ul->uij", self.tensor().to(relations), relations)

@@ -1,0 +1,61 @@
+"""What several test rooms share: small graphs, and where the big data sets may be."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reltucker.graph import KnowledgeGraph, Vocabulary
+
+
+@pytest.fixture(scope="session")
+def datasets() -> Path:
+    """The folder with the published archives; tests that need it skip where it is missing."""
+    root = Path(__file__).resolve().parents[1]
+    folder = Path(os.environ.get("RELTUCKER_DATASETS", root.parent / "shared" / "datasets"))
+    if not (folder / "FB15k-237.tar.gz").is_file():
+        pytest.skip(f"the published archives are not in {folder} (RELTUCKER_DATASETS names it)")
+    return folder
+
+
+def random_graph(
+    seed: int,
+    *,
+    entities: int = 30,
+    unseen: int = 3,
+    relations: int = 4,
+    train: int = 150,
+    valid: int = 30,
+    test: int = 40,
+) -> KnowledgeGraph:
+    """A graph with unseen entities, several answers to a query, and overlapping splits."""
+    rng = np.random.default_rng(seed)
+
+    def triples(count: int, size: int) -> np.ndarray:
+        drawn = np.stack(
+            [
+                rng.integers(size, size=count),
+                rng.integers(relations, size=count),
+                rng.integers(size, size=count),
+            ],
+            axis=1,
+        )
+        return np.unique(drawn, axis=0).astype(np.int32)
+
+    known = triples(train, entities)
+    # Every entity and relation below the limits occurs in train.
+    cover = np.stack(
+        [np.arange(entities), np.arange(entities) % relations, np.roll(np.arange(entities), 1)],
+        axis=1,
+    ).astype(np.int32)
+    return KnowledgeGraph(
+        "random",
+        Vocabulary([f"e{i}" for i in range(entities + unseen)], kind="entity"),
+        Vocabulary([f"r{k}" for k in range(relations)], kind="relation"),
+        np.unique(np.concatenate([known, cover]), axis=0),
+        triples(valid, entities + unseen),
+        triples(test, entities + unseen),
+        entities,
+        relations,
+    )

@@ -1,0 +1,121 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reltucker.errors import RecipeError
+from reltucker.model import CORES, Core, RelationalTucker, RelationGroups
+
+NAMES = sorted(CORES)
+
+
+def make(name: str, entity_dim: int, seed: int = 0) -> RelationalTucker:
+    core = CORES[name].build(entity_dim, None, relations=5)
+    model = RelationalTucker(11, 5, core).double()
+    model.reset(torch.Generator().manual_seed(seed))
+    return model
+
+
+def explicit_scores(model: RelationalTucker, triples: torch.Tensor) -> torch.Tensor:
+    """s_ijk = sum_abl g_abl e_ia e_jb r_kl, the equation itself."""
+    i, k, j = triples.T
+    tensor = model.core.tensor().double()
+    return torch.einsum("abl,na,nb,nl->n", tensor, model.E[i], model.E[j], model.R[k]).detach()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(NAMES), st.integers(1, 4), st.integers(0, 2**32), st.integers(1, 20))
+def test_three_questions_equal_the_explicit_tensor(
+    name: str, half: int, seed: int, rows: int
+) -> None:
+    model = make(name, 2 * half, seed)
+    generator = torch.Generator().manual_seed(seed)
+    i = torch.randint(11, (rows,), generator=generator)
+    k = torch.randint(5, (rows,), generator=generator)
+    j = torch.randint(11, (rows,), generator=generator)
+    expected = explicit_scores(model, torch.stack([i, k, j], dim=1))
+    for direction, first, second, answer, matrix in (
+        ("object", i, k, j, model.E),
+        ("subject", j, k, i, model.E),
+        ("relation", i, j, k, model.R),
+    ):
+        queries = model.queries(direction, first, second)
+        scores = (queries * matrix[answer]).sum(dim=1)
+        assert torch.allclose(scores, expected, atol=1e-9), direction
+    assert torch.allclose(model.score(torch.stack([i, k, j], dim=1)), expected, atol=1e-9)
+    mixing = model.mixing_matrix(int(k[0]))
+    assert torch.allclose(model.E[i[0]] @ mixing @ model.E[j[0]], expected[0], atol=1e-9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.sampled_from(NAMES), st.integers(0, 2**32))
+def test_gradients_of_queries_equal_those_of_the_explicit_tensor(name: str, seed: int) -> None:
+    model = make(name, 4, seed)
+    generator = torch.Generator().manual_seed(seed)
+    k = torch.randint(5, (9,), generator=generator)
+    groups = RelationGroups.of(k)
+    rows = torch.randn(18, 4, dtype=torch.double, generator=generator)
+    left, right = torch.randn(2, 9, 4, dtype=torch.double, generator=generator)
+
+    def loss(
+        subjects: torch.Tensor, objects: torch.Tensor, relations: torch.Tensor
+    ) -> torch.Tensor:
+        mixing = model.core.mixing(relations[groups.relations])
+        q_objects, q_subjects = model.core.queries(mixing, subjects, objects, groups)
+        return (q_objects * left).sum() + (q_subjects * right).sum()
+
+    inputs = [*rows.chunk(2), model.R.detach()]
+    inputs = [x.clone().requires_grad_() for x in inputs]
+    assert torch.autograd.gradcheck(loss, inputs, atol=1e-6)
+    if list(model.core.parameters()):
+        slices = next(model.core.parameters())
+        loss(*inputs).backward()
+        explicit = slices.detach().clone().requires_grad_()
+        matrices = (inputs[2][k[groups.order]] @ explicit).view(-1, 4, 4)
+        value = torch.einsum("ba,bac,bc->", inputs[0], matrices, left)
+        value = value + torch.einsum("ba,bac,bc->", right, matrices, inputs[1])
+        value.backward()
+        assert torch.allclose(slices.grad, explicit.grad, atol=1e-9)
+
+
+def test_complex_core_is_the_papers_figure() -> None:
+    g = CORES["complex"].build(4, None, 1).tensor()
+    expected = torch.zeros(4, 4, 4)
+    expected[0, 0, 0] = expected[2, 2, 0] = 1
+    expected[1, 1, 1] = expected[3, 3, 1] = 1
+    expected[0, 2, 2], expected[2, 0, 2] = 1, -1
+    expected[1, 3, 3], expected[3, 1, 3] = 1, -1
+    assert torch.equal(g, expected)
+
+
+def test_complex_core_equals_complex_arithmetic() -> None:
+    model = make("complex", 6)
+    complex_e = torch.complex(*model.E.detach().chunk(2, dim=1))
+    complex_r = torch.complex(*model.R.detach().chunk(2, dim=1))
+    triples = torch.tensor([[0, 1, 2], [3, 4, 5], [6, 0, 6]])
+    i, k, j = triples.T
+    expected = (complex_e[i] * complex_r[k] * complex_e[j].conj()).sum(dim=1).real
+    assert torch.allclose(model.score(triples), expected)
+
+
+def test_impossible_sizes_are_refused() -> None:
+    with pytest.raises(RecipeError, match=r"entity_dim = 7.*even"):
+        CORES["complex"].build(7, None, 3)
+    with pytest.raises(RecipeError, match=r"relation_dim = 5.*leave it out"):
+        CORES["complex"].build(8, 5, 3)
+
+
+def test_parent_is_mother_plus_father_with_two_slices() -> None:
+    core = CORES["drt"].build(3, 2, relations=3)
+    model = RelationalTucker(6, 3, core)
+    model.reset(torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        model.R.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    mother, father, parent = (model.mixing_matrix(k) for k in range(3))
+    assert torch.allclose(parent, mother + father)
+
+
+def test_every_core_has_a_name_that_finds_it() -> None:
+    for name, core in CORES.items():
+        assert issubclass(core, Core)
+        assert core.name == name
