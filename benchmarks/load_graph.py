@@ -96,15 +96,22 @@ def main() -> None:
         "--folder", action="store_true", help="a folder with train.tsv only, so without splitting"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--side", choices=list(SIDES), help=argparse.SUPPRESS)
+    parser.add_argument("--side", choices=[*SIDES, "make"], help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.side == "make":
+        make_file(options.path, options.triples, options.entities)
+        return
     if options.side:
         run_side(options.side, options.path)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "train.tsv"
-        make_file(path, options.triples, options.entities)
+        # In a process of its own, for a child's peak memory counts from its parent's size.
+        sizes = ["--triples", str(options.triples), "--entities", str(options.entities)]
+        subprocess.run(
+            [sys.executable, __file__, "--side", "make", "--path", str(path), *sizes], check=True
+        )
         targets = {"polars": path, "reltucker": path.parent if options.folder else path}
         runs = [
             {side: measure(side, targets[side]) for side in SIDES} for _ in range(options.repeats)

@@ -26,7 +26,7 @@ from reltucker.serving import (
     export_embeddings,
     parse_question,
 )
-from reltucker.training import BEST, Recipe, RunFolder, Training, build_model, choose_device
+from reltucker.training import BEST, Recipe, RunFolder, Training, build_model, check, choose_device
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def train(
     if not isinstance(graph, KnowledgeGraph):
         graph = open_graph(graph, labels=recipe.graph.labels, seed=recipe.graph.seed)
     path = Path(out) if out is not None else _free_folder(graph.name, recipe.model.name)
-    build_model(recipe.model, 1, len(graph.relations))  # refuses impossible sizes before any file
+    check(recipe, graph)
     folder = RunFolder.create(path, recipe, graph)
     _train(folder, recipe, graph, progress, restore=False)
     return Run(path)

@@ -65,7 +65,9 @@ def test_candidates_begin_with_the_true_entity_and_hold_it_once() -> None:
 
 
 def test_more_negatives_than_entities_are_refused() -> None:
-    with pytest.raises(RecipeError, match=r"train\.negatives = 24.*only 10 entities.*at most 9"):
+    with pytest.raises(
+        RecipeError, match=r"train\.negatives = 24.*only 10 entities occur in train.*at most 9"
+    ):
         draw_candidates(torch.tensor([1]), 24, 10, key=0)
 
 

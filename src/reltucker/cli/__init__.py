@@ -1,6 +1,5 @@
 """The command line: one thin file for each command; no logic."""
 
-import os
 import signal
 import sys
 import warnings
@@ -45,10 +44,6 @@ def main() -> None:
         app(standalone_mode=True)
     except ReltuckerError as error:
         _fail(f"error: {error}", 2)
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`): nothing more to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:
         _fail(f"error: {error.filename or 'file'}: {error.strerror or error}", 2)
     except MemoryError:

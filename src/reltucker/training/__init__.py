@@ -1,6 +1,6 @@
 """A model is fitted: recipe, objective, negatives, loop, stopping, the run folder."""
 
-from reltucker.training.loop import Training, Watcher, build_model, choose_device
+from reltucker.training.loop import Training, Watcher, build_model, check, choose_device
 from reltucker.training.recipe import GraphSettings, ModelSettings, Recipe, TrainSettings
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
 
@@ -15,5 +15,6 @@ __all__ = [
     "Training",
     "Watcher",
     "build_model",
+    "check",
     "choose_device",
 ]

@@ -12,6 +12,7 @@ from reltucker.evaluation import rank_split
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, RelationalTucker, sizes_of
 from reltucker.training.memory import keep_freed_memory
+from reltucker.training.negatives import check_negatives
 from reltucker.training.objective import NegativeSampling
 from reltucker.training.recipe import ModelSettings, Recipe
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
@@ -44,14 +45,22 @@ def choose_device(wanted: str) -> torch.device:
     return torch.device(wanted)
 
 
+def check(recipe: Recipe, graph: KnowledgeGraph) -> None:
+    """Refuse what cannot be trained, before any file is written."""
+    if not len(graph.train):
+        raise GraphError(f"{graph.name}: there are no training triples")
+    check_negatives(recipe.train.negatives, graph.seen_entities)
+    build_model(recipe.model, 1, len(graph.relations))
+    choose_device(recipe.train.device)
+
+
 class Training:
     """A training run in progress. Its whole state is in the checkpoint that it writes."""
 
     def __init__(
         self, recipe: Recipe, graph: KnowledgeGraph, folder: RunFolder, watcher: Watcher | None
     ) -> None:
-        if not len(graph.train):
-            raise GraphError(f"{graph.name}: there are no training triples")
+        check(recipe, graph)
         self.recipe = recipe
         self.graph = graph
         self.folder = folder

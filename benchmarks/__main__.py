@@ -1,0 +1,120 @@
+"""Run the measurements of training and ranking on FB15K-237 and print ratios.
+
+    python -m benchmarks --data FOLDER [--peers] [--json FILE]
+
+FOLDER holds train, valid and test of FB15K-237; by default the catalog's copy is taken. With
+--peers, PyKEEN does the same work in the same run.
+"""
+
+import argparse
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.epoch import measure_epoch
+from benchmarks.machine import matmul_rate
+from benchmarks.peers import measure_pykeen, pykeen_python
+from benchmarks.ranking import measure_ranking
+from reltucker.atomic import write_json
+from reltucker.cli.output import console
+from reltucker.graph.catalog import ENTRIES, open_graph
+from reltucker.study.tables import Column, Table
+from reltucker.training import ModelSettings
+
+EPOCHS: dict[str, dict[str, Any]] = {
+    "drt 100/237": {"model.name": "drt", "model.entity_dim": 100, "model.relation_dim": 237},
+    "complex 200": {"model.name": "complex", "model.entity_dim": 200},
+}
+PEERS = {
+    "drt 100/237": {"model": "tucker", "entity_dim": 100, "relation_dim": 237, "steps": 3},
+    "complex 200": {"model": "complex", "entity_dim": 200, "steps": 20},
+}
+
+
+def main() -> None:
+    """Measure, print a table, and write JSON where asked."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder with the splits of FB15K-237")
+    parser.add_argument("--peers", action="store_true", help="measure PyKEEN in the same run")
+    parser.add_argument("--pykeen-python", type=Path, help="a Python that has PyKEEN already")
+    parser.add_argument("--epochs", type=int, default=2, help="epochs to time; the best counts")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    options = parser.parse_args()
+    folder = options.data or ENTRIES["fb15k-237"].folder
+    graph = open_graph(folder if options.data else "fb15k-237")
+
+    say("matmul rate")
+    results: dict[str, Any] = {
+        "machine": {
+            "processor": platform.processor() or platform.machine(),
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+            "matmul_2048_gflops": matmul_rate() / 1e9,
+        },
+        "epochs": {},
+    }
+    rows = []
+    for name, settings in EPOCHS.items():
+        say(f"epoch of {name}")
+        figures = measure_epoch(graph, settings, options.epochs)
+        results["epochs"][name] = figures
+        rows.append(
+            {
+                "work": f"epoch of {name}, batch 500, 24+24 negatives",
+                "ours": figures["seconds_per_epoch"],
+                "floor": figures["seconds_of_operations"],
+                "ratio": figures["ratio_to_operations"],
+            }
+        )
+        if options.peers:
+            say(f"PyKEEN's epoch of {name}")
+            python = pykeen_python(options.pykeen_python)
+            peer = measure_pykeen(python, folder, "epoch", **PEERS[name])
+            figures["pykeen"] = peer
+            rows[-1] |= {
+                "pykeen": peer["seconds_per_epoch"],
+                "faster": peer["seconds_per_epoch"] / figures["seconds_per_epoch"],
+            }
+    say("test ranking")
+    settings = ModelSettings(name="drt", entity_dim=100, relation_dim=237)
+    figures = measure_ranking(graph, settings)
+    results["ranking"] = figures
+    rows.append(
+        {
+            "work": "test ranking of drt 100/237, three protocols",
+            "ours": figures["seconds"],
+            "floor": figures["seconds_of_products"],
+            "ratio": figures["ratio_to_products"],
+        }
+    )
+    if options.peers:
+        say("PyKEEN's test ranking")
+        python = pykeen_python(options.pykeen_python)
+        peer = measure_pykeen(python, folder, "ranking", entity_dim=100, relation_dim=237)
+        figures["pykeen"] = peer
+        rows[-1] |= {"pykeen": peer["seconds"], "faster": peer["seconds"] / figures["seconds"]}
+
+    rate = results["machine"]["matmul_2048_gflops"]
+    columns = [
+        Column("work", "work"),
+        Column("seconds", "ours", ".2f"),
+        Column("operations alone", "floor", ".2f"),
+        Column("ratio", "ratio", ".2f"),
+        Column("PyKEEN seconds", "pykeen", ",.0f"),
+        Column("times faster", "faster", ",.0f"),
+    ]
+    console().print(Table(f"Machine: {rate:.0f} GFLOPS (2048 matmul)", columns, rows).to_rich())
+    if options.json:
+        write_json(options.json, results)
+
+
+def say(text: str) -> None:
+    """Tell what is being measured."""
+    print(f"measuring: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""What PyKEEN needs for the same work; runs in PyKEEN's own environment (see peers.py).
+
+Training: TuckER with d_e and d_r of ours, or ComplEx with half of d_e (its numbers are complex);
+sLCWA, batch 500, 48 negatives for each positive (24 + 24 of ours), AdaGrad. The time of a step is
+the difference between epochs of few and of more steps, so that set-up costs do not count; an epoch
+is extrapolated from it. Ranking: filtered ranks of some test triples, extrapolated to all.
+"""
+
+import argparse
+import json
+import logging
+import resource
+import time
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+from pykeen.evaluation import RankBasedEvaluator
+from pykeen.models import ComplEx, TuckER
+from pykeen.training import SLCWATrainingLoop
+from pykeen.triples import CoreTriplesFactory, TriplesFactory
+
+
+def load(folder: Path) -> list[TriplesFactory]:
+    """Train, valid and test with the vocabulary of train, as PyKEEN does it."""
+    paths = [next(folder.glob(f"{split}.*")) for split in ("train", "valid", "test")]
+    train = TriplesFactory.from_path(paths[0])
+    known = {"entity_to_id": train.entity_to_id, "relation_to_id": train.relation_to_id}
+    return [train, *(TriplesFactory.from_path(path, **known) for path in paths[1:])]
+
+
+def make(options: argparse.Namespace, train: TriplesFactory) -> torch.nn.Module:
+    """The model of the same sizes."""
+    if options.model == "complex":
+        return ComplEx(triples_factory=train, embedding_dim=options.entity_dim // 2)
+    return TuckER(
+        triples_factory=train,
+        embedding_dim=options.entity_dim,
+        relation_dim=options.relation_dim,
+        dropout_0=0.3,
+        dropout_1=0.2,
+        dropout_2=0.0,
+    )
+
+
+def epoch(options: argparse.Namespace, train: TriplesFactory) -> dict[str, float]:
+    """Seconds of a step, and of an epoch at that rate."""
+    model = make(options, train)
+    optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1)
+
+    def run(steps: int) -> float:
+        part = CoreTriplesFactory(
+            train.mapped_triples[: steps * options.batch_size],
+            num_entities=train.num_entities,
+            num_relations=train.num_relations,
+        )
+        loop = SLCWATrainingLoop(
+            model=model,
+            triples_factory=part,
+            optimizer=optimizer,
+            negative_sampler_kwargs={"num_negs_per_pos": 2 * options.negatives},
+        )
+        began = time.perf_counter()
+        loop.train(part, num_epochs=1, batch_size=options.batch_size, use_tqdm=False)
+        return time.perf_counter() - began
+
+    run(1)
+    few, more = run(1), run(1 + options.steps)
+    step = (more - few) / options.steps
+    steps = -(-train.num_triples // options.batch_size)
+    return {"seconds_per_step": step, "seconds_per_epoch": step * steps, "steps": options.steps}
+
+
+def ranking(options: argparse.Namespace, splits: list[TriplesFactory]) -> dict[str, float]:
+    """Seconds of ranking some test triples, and of all at that rate."""
+    train, valid, test = splits
+    model = make(options, train).eval()
+    some = test.mapped_triples[torch.randperm(len(test.mapped_triples))[: options.triples]]
+    known = [train.mapped_triples, valid.mapped_triples, test.mapped_triples]
+    evaluator = RankBasedEvaluator(filtered=True)
+
+    def run(triples: torch.Tensor) -> float:
+        began = time.perf_counter()
+        evaluator.evaluate(
+            model, triples, additional_filter_triples=known, batch_size=32, use_tqdm=False
+        )
+        return time.perf_counter() - began
+
+    run(some[:32])
+    few, more = run(some[: len(some) // 4]), run(some)
+    each = (more - few) / (len(some) - len(some) // 4)
+    return {"seconds": each * len(test.mapped_triples), "triples": len(some)}
+
+
+def main() -> None:
+    """Measure one task and print it as JSON."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("task", choices=["epoch", "ranking"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--model", default="tucker")
+    parser.add_argument("--entity-dim", type=int, default=100)
+    parser.add_argument("--relation-dim", type=int, default=237)
+    parser.add_argument("--batch-size", type=int, default=500)
+    parser.add_argument("--negatives", type=int, default=24)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--triples", type=int, default=512)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    splits = load(options.folder)
+    result = epoch(options, splits[0]) if options.task == "epoch" else ranking(options, splits)
+    result["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    result["version"] = version("pykeen")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

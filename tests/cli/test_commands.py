@@ -1,0 +1,176 @@
+"""The command line as a user meets it: real processes, their output and exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+COMMAND = [sys.executable, "-c", "from reltucker.cli import main; main()"]
+SETTINGS = ["--entity-dim", "8", "--epochs", "3", "--set", "train.batch_size=250"]
+
+
+def reltucker(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "RELTUCKER_HOME": str(cwd / "home"), "COLUMNS": "100"}
+    done = subprocess.run(
+        [*COMMAND, *arguments], cwd=cwd, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a trained run in it."""
+    path = tmp_path_factory.mktemp("cli")
+    done = reltucker("train", "families", *SETTINGS, "--out", "run", "--json", cwd=path)
+    result = json.loads(done.stdout)
+    assert result["run"] == "run"
+    assert result["epochs"] == 3
+    for key in ("best_epoch", "seconds", "seconds_per_epoch"):
+        assert result[key] > 0
+    for protocol in ("standard", "seen", "paper"):
+        assert set(result[protocol]) == {
+            "mrr",
+            "hits@1",
+            "hits@3",
+            "hits@10",
+            "mean_rank",
+            "queries",
+        }
+    return path
+
+
+def test_evaluate_prints_one_json_document(folder: Path) -> None:
+    figures = json.loads(reltucker("evaluate", "run", "--json", cwd=folder).stdout)
+    assert figures["split"] == "test"
+    assert (figures["model"], figures["entity_dim"], figures["relation_dim"]) == ("drt", 8, 8)
+    assert figures["effective_relation_size"] == pytest.approx((8 * 8 * 8 + 20 * 8) / 20)
+    assert figures["effective_parameters"] == 8 * 8 * 8 + 20 * 8 + 442 * 8
+    assert figures["standard"]["queries"] == 2 * 993
+    assert figures["paper"]["mrr"] <= figures["seen"]["mrr"]
+
+
+def test_evaluate_breaks_down(folder: Path) -> None:
+    figures = json.loads(
+        reltucker(
+            "evaluate", "run", "--split", "valid", "--by", "relation", "--json", cwd=folder
+        ).stdout
+    )
+    assert figures["split"] == "valid"
+    assert sum(g["seen"]["queries"] for g in figures["by_relation"]) == figures["seen"]["queries"]
+    text = reltucker("evaluate", "run", "--by", "kind", cwd=folder).stdout
+    assert "N-N" in text
+    assert "hits@10" in text
+
+
+def test_predict_prints_a_table_or_json(folder: Path) -> None:
+    name = pl.read_parquet(folder / "run" / "entities.parquet")["name"][0]
+    rows = json.loads(
+        reltucker("predict", "run", name, "mother", "?", "--top", "4", "--json", cwd=folder).stdout
+    )
+    assert [row["rank"] for row in rows] == [1, 2, 3, 4]
+    assert {row["subject"] for row in rows} == {name}
+    text = reltucker("predict", "run", name, "mother", "?", "--top", "4", cwd=folder).stdout
+    assert all(row["answer"] in text for row in rows)
+
+
+def test_batch_prediction_from_and_to_files(folder: Path) -> None:
+    name = pl.read_parquet(folder / "run" / "entities.parquet")["name"][0]
+    (folder / "questions.tsv").write_text(f"{name}\tmother\t?\n?\tborn_in\tKarlsberg\n")
+    for suffix, read in (("tsv", None), ("csv", pl.read_csv), ("parquet", pl.read_parquet)):
+        out = f"answers.{suffix}"
+        reltucker(
+            "predict", "run", "--questions", "questions.tsv", "--out", out, "--top", "2", cwd=folder
+        )
+        frame = (
+            pl.read_csv(folder / out, separator="\t", quote_char=None)
+            if read is None
+            else read(folder / out)
+        )
+        assert frame["question"].to_list() == [0, 0, 1, 1]
+        assert frame["rank"].to_list() == [1, 2, 1, 2]
+
+
+def test_export_and_resume(folder: Path) -> None:
+    files = json.loads(reltucker("export", "run", "--json", cwd=folder).stdout)["files"]
+    assert all((folder / file).is_file() for file in files)
+    assert json.loads(reltucker("resume", "run", "--json", cwd=folder).stdout)["epochs"] == 3
+
+
+def test_train_from_a_recipe_file(folder: Path) -> None:
+    (folder / "recipe.toml").write_text(
+        '[graph]\nsource = "families"\n[model]\nname = "complex"\nentity_dim = 6\n'
+        "[train]\nepochs = 1\n"
+    )
+    done = reltucker("train", "recipe.toml", "--seed", "3", "--json", cwd=folder)
+    run = folder / json.loads(done.stdout)["run"]
+    assert run.parent.name == "runs"
+    text = (run / "recipe.toml").read_text()
+    assert 'name = "complex"' in text
+    assert "seed = 3" in text
+
+
+def test_train_on_a_file_of_triples(folder: Path) -> None:
+    lines = [f"person {i}\tknows\tperson {(i * 7 + 1) % 40}" for i in range(40)]
+    lines += [f"person {i}\tlikes\tperson {(i * 3 + 2) % 40}" for i in range(40)]
+    (folder / "mine.tsv").write_text("\n".join(lines) + "\n")
+    done = reltucker("train", "mine.tsv", *SETTINGS, "--json", cwd=folder)
+    run = json.loads(done.stdout)["run"]
+    rows = json.loads(
+        reltucker("predict", run, "person 3", "knows", "?", "--json", cwd=folder).stdout
+    )
+    assert rows[0]["answer"].startswith("person ")
+
+
+def test_data_commands(folder: Path) -> None:
+    names = [e["name"] for e in json.loads(reltucker("data", "list", "--json", cwd=folder).stdout)]
+    assert names == ["families", "fb15k-237", "wn18rr"]
+    description = json.loads(reltucker("data", "describe", "families", "--json", cwd=folder).stdout)
+    assert description["entities"] == 442
+    assert "cousin" in reltucker("data", "describe", "families", cwd=folder).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "nothing.tsv"], "nothing.tsv"),
+        (["train", "familes"], "families"),
+        (["train", "fb15k-237"], "reltucker data fetch fb15k-237"),
+        (["train", "families", "--model", "complx"], "did you mean 'complex'"),
+        (["train", "families", "--set", "train.epoch=3"], "did you mean 'train.epochs'"),
+        (["train", "families", "--model", "complex", "--entity-dim", "7"], "even"),
+        (["train", "families", "--out", "run"], "holds a run already"),
+        (["train", "families", "--set", "train.negatives=1000"], "only 442 entities"),
+        (["evaluate", "nowhere"], "not a run folder"),
+        (["resume", "nowhere"], "not a run folder"),
+        (["predict", "run", "Nobody Known", "mother", "?"], "no entity is called"),
+        (["predict", "run", "a", "b"], "three parts"),
+        (["predict", "run", "a", "mother", "?", "--out", "x.doc"], ".parquet"),
+        (["predict", "run", "?", "born_in", "Karlsberg", "--top", "0"], "at least one"),
+        (["data", "fetch", "nothing"], "not in the catalog"),
+        (["data", "describe", "."], "train"),
+        (["evaluate", "run", "--split", "tset"], "tset"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_exit_code_2(
+    arguments: list[str], message: str, folder: Path
+) -> None:
+    before = sorted(folder.rglob("*"))
+    done = reltucker(*arguments, cwd=folder, code=2)
+    assert message in done.stderr
+    assert done.stdout == ""
+    if done.stderr.startswith("error"):
+        assert done.stderr.count("\n") == 1
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_output_into_a_closed_pipe_is_quiet(folder: Path) -> None:
+    line = f"{' '.join(map(repr, COMMAND))} data describe families | head -1"
+    done = subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True)
+    assert done.stdout.startswith("Triples of families")
+    assert done.stderr == ""
