@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reltucker.errors import RecipeError
+from reltucker.kernels import Dropout
 from reltucker.model import CORES, Core, RelationalTucker, RelationGroups
 
 NAMES = sorted(CORES)
@@ -61,7 +62,9 @@ def test_gradients_of_queries_equal_those_of_the_explicit_tensor(name: str, seed
         subjects: torch.Tensor, objects: torch.Tensor, relations: torch.Tensor
     ) -> torch.Tensor:
         mixing = model.core.mixing(relations[groups.relations])
-        q_objects, q_subjects = model.core.queries(mixing, subjects, objects, groups)
+        q_objects, q_subjects = model.core.queries(
+            mixing, subjects, objects, groups, Dropout(0.0, 0)
+        )
         return (q_objects * left).sum() + (q_subjects * right).sum()
 
     inputs = [*rows.chunk(2), model.R.detach()]

@@ -3,9 +3,9 @@ import torch
 import torch.nn.functional as F
 
 from reltucker.errors import RecipeError
-from reltucker.kernels import apply_dropout
+from reltucker.kernels import Dropout, apply_dropout
 from reltucker.model import CORES, RelationalTucker, RelationGroups
-from reltucker.model.dropout import dropout
+from reltucker.model.dropout import dropped
 from reltucker.training import TrainSettings
 from reltucker.training.negatives import draw_candidates
 from reltucker.training.objective import NegativeSampling
@@ -32,9 +32,13 @@ def test_gradients_equal_those_of_the_written_loss(name: str, rates: tuple[float
     model.zero_grad()
     groups = RelationGroups.of(triples[:, 1])
     i, _, j = triples[groups.order].T
-    mask = apply_dropout(torch.ones(20, 6), rates[0], keys[0]) if rates[0] else torch.ones(20, 6)
+    mask = (
+        apply_dropout(torch.ones(20, 6), Dropout(rates[0], keys[0]))
+        if rates[0]
+        else torch.ones(20, 6)
+    )
     entities = model.E * mask
-    compact = dropout(model.core.mixing(model.R[groups.relations]), rates[1], keys[1])
+    compact = dropped(model.core.mixing(model.R[groups.relations]), Dropout(rates[1], keys[1]))
     if compact.dim() == 3:
         matrices = compact[groups.index]
     else:

@@ -1,4 +1,4 @@
-"""Dropout whose mask is a function of a key, so that nothing is stored for the backward pass."""
+"""Dropout on a tensor, differentiable."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,23 +6,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reltucker.kernels import apply_dropout
+from reltucker.kernels import Dropout, apply_dropout
 
 
-class _Dropout(torch.autograd.Function):
+class _Dropped(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, rate: float, key: int) -> Tensor:
-        ctx.rate, ctx.key = rate, key
-        return apply_dropout(x, rate, key)
+    def forward(ctx: Any, x: Tensor, dropout: Dropout) -> Tensor:
+        ctx.dropout = dropout
+        return apply_dropout(x, dropout)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return apply_dropout(gradient.contiguous(), ctx.rate, ctx.key), None, None
+        return apply_dropout(gradient.contiguous(), ctx.dropout), None
 
 
-def dropout(x: Tensor, rate: float, key: int) -> Tensor:
-    """x * mask / (1 - rate), differentiable; the same key gives the same mask."""
-    if rate == 0.0:
+def dropped(x: Tensor, dropout: Dropout) -> Tensor:
+    """x times the mask of `dropout`."""
+    if dropout.rate == 0.0:
         return x
-    apply: Callable[..., Tensor] = _Dropout.apply
-    return apply(x.contiguous(), rate, key)
+    apply: Callable[..., Tensor] = _Dropped.apply
+    return apply(x.contiguous(), dropout)

@@ -7,6 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reltucker.kernels import (
+    Dropout,
+    grouped_queries_backward,
+    grouped_queries_forward,
+    has_loops,
+)
+
 
 @dataclass(frozen=True)
 class RelationGroups:
@@ -14,6 +21,7 @@ class RelationGroups:
 
     relations : (U,) the distinct relations, in the order of their groups
     index     : (B,) the group of each row; non-decreasing
+    starts    : (U + 1,) the first row of each group, and B
     order     : (B,) the permutation that brought the caller's rows into this order
     segments  : (size, count) for each run of `count` groups that have `size` rows each. Rows and
                 groups of a segment are contiguous, so one batched product serves it without copies.
@@ -21,6 +29,7 @@ class RelationGroups:
 
     relations: Tensor
     index: Tensor
+    starts: Tensor
     order: Tensor
     segments: tuple[tuple[int, int], ...]
 
@@ -33,9 +42,11 @@ class RelationGroups:
         place[by_size] = torch.arange(len(by_size), device=by_size.device)
         group_of_row = place[inverse]
         order = torch.argsort(group_of_row, stable=True)
-        values, counts = torch.unique_consecutive(sizes[by_size], return_counts=True)
+        ordered_sizes = sizes[by_size]
+        starts = torch.nn.functional.pad(torch.cumsum(ordered_sizes, 0), (1, 0))
+        values, counts = torch.unique_consecutive(ordered_sizes, return_counts=True)
         segments = tuple(zip(values.tolist(), counts.tolist(), strict=True))
-        return cls(distinct[by_size], group_of_row[order], order, segments)
+        return cls(distinct[by_size], group_of_row[order], starts, order, segments)
 
 
 class _GroupedProducts(torch.autograd.Function):
@@ -46,13 +57,21 @@ class _GroupedProducts(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, mixing: Tensor, subjects: Tensor, objects: Tensor, groups: RelationGroups
+        ctx: Any,
+        mixing: Tensor,
+        subjects: Tensor,
+        objects: Tensor,
+        groups: RelationGroups,
+        dropout: Dropout,
     ) -> tuple[Tensor, Tensor]:
-        ctx.groups = groups
+        ctx.groups, ctx.dropout = groups, dropout
         ctx.save_for_backward(mixing, subjects, objects)
+        if has_loops(mixing):
+            return grouped_queries_forward(mixing, subjects, objects, groups.starts, dropout)
+        masked = mixing * dropout.mask(mixing)
         return (
-            grouped_product(subjects, mixing, groups),
-            grouped_product(objects, mixing.transpose(1, 2), groups),
+            grouped_product(subjects, masked, groups),
+            grouped_product(objects, masked.transpose(1, 2), groups),
         )
 
     @staticmethod
@@ -61,8 +80,21 @@ class _GroupedProducts(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         mixing, subjects, objects = ctx.saved_tensors
         groups: RelationGroups = ctx.groups
-        for_subjects = grouped_product(object_gradient, mixing.transpose(1, 2), groups)
-        for_objects = grouped_product(subject_gradient, mixing, groups)
+        if has_loops(mixing):
+            gradients = grouped_queries_backward(
+                mixing,
+                subjects,
+                objects,
+                groups.starts,
+                ctx.dropout,
+                object_gradient.contiguous(),
+                subject_gradient.contiguous(),
+            )
+            return *gradients, None, None
+        mask = ctx.dropout.mask(mixing)
+        masked = mixing * mask
+        for_subjects = grouped_product(object_gradient, masked.transpose(1, 2), groups)
+        for_objects = grouped_product(subject_gradient, masked, groups)
         # dM_u = sum_b x_b (dq_b)^T for the object queries + dq_b y_b^T for the subject queries,
         # as one product of the two kinds of rows side by side.
         left = torch.stack([subjects, subject_gradient], dim=1)
@@ -78,15 +110,15 @@ class _GroupedProducts(torch.autograd.Function):
                 out=for_mixing[group : group + count],
             )
             row, group = row + size * count, group + count
-        return for_mixing, for_subjects, for_objects, None
+        return for_mixing.mul_(mask), for_subjects, for_objects, None, None
 
 
 def grouped_queries(
-    mixing: Tensor, subjects: Tensor, objects: Tensor, groups: RelationGroups
+    mixing: Tensor, subjects: Tensor, objects: Tensor, groups: RelationGroups, dropout: Dropout
 ) -> tuple[Tensor, Tensor]:
-    """(U, d, d), (B, d), (B, d) to e_i^T M_k (B, d) and M_k e_j (B, d)."""
+    """(U, d, d), (B, d), (B, d) to e_i^T M_k (B, d) and M_k e_j (B, d), with dropout on M."""
     apply: Callable[..., tuple[Tensor, Tensor]] = _GroupedProducts.apply
-    return apply(mixing, subjects, objects, groups)
+    return apply(mixing, subjects, objects, groups, dropout)
 
 
 def grouped_product(rows: Tensor, matrices: Tensor, groups: RelationGroups) -> Tensor:

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from reltucker.kernels import (
+    Dropout,
     apply_dropout,
     sampled_scores,
     scatter_rows,
     weighted_candidates,
 )
 from reltucker.model import RelationalTucker, RelationGroups
-from reltucker.model.dropout import dropout
 from reltucker.training.negatives import draw_candidates
 from reltucker.training.recipe import TrainSettings
 
@@ -44,19 +44,19 @@ class NegativeSampling:
 
         # One mask for each entity and step: every occurrence of an entity in the batch is dropped
         # alike, so the mask is applied to E once instead of to 50 rows a triple.
+        entity_dropout = Dropout(settings.entity_dropout, keys[0])
         entities = model.E.detach()
         if settings.entity_dropout:
-            rate = settings.entity_dropout
-            entities = apply_dropout(entities, rate, keys[0], self._dropped)
+            entities = apply_dropout(entities, entity_dropout, self._dropped)
 
         model.R.grad = None
         for parameter in model.core.parameters():
             parameter.grad = None
         mixing = model.core.mixing(model.R[groups.relations])
-        mixing = dropout(mixing, settings.mixing_dropout, keys[1])
+        mixing_dropout = Dropout(settings.mixing_dropout, keys[1])
         rows = entities[given].requires_grad_()
         subjects, objects = rows.chunk(2)
-        queries = torch.cat(model.core.queries(mixing, subjects, objects, groups))
+        queries = torch.cat(model.core.queries(mixing, subjects, objects, groups, mixing_dropout))
 
         candidates = torch.cat(
             [
@@ -73,11 +73,9 @@ class NegativeSampling:
 
         query_gradient = weighted_candidates(score_gradient, entities, candidates)
         torch.autograd.backward(queries, query_gradient)
-        self._entity_gradient(candidates, score_gradient, queries.detach(), given, rows.grad)
-        if settings.entity_dropout:
-            gradient = model.E.grad
-            assert gradient is not None
-            apply_dropout(gradient, settings.entity_dropout, keys[0], gradient)
+        self._entity_gradient(
+            candidates, score_gradient, queries.detach(), given, rows.grad, entity_dropout
+        )
         return loss
 
     def _entity_gradient(
@@ -87,22 +85,19 @@ class NegativeSampling:
         queries: Tensor,
         given: Tensor,
         row_gradient: Tensor | None,
+        dropout: Dropout,
     ) -> None:
         """dE: each candidate gets its score's gradient times the query, each given entity what
         came back through the core."""
         assert row_gradient is not None
         assert self.model.E.grad is not None
         number = torch.arange(2 * len(given), device=given.device)
-        queries_count = len(queries)
+        of_queries, of_rows = number.chunk(2)
         scatter_rows(
             torch.cat([candidates.flatten(), given]),
             torch.cat([score_gradient.flatten(), torch.ones_like(given, dtype=queries.dtype)]),
-            torch.cat(
-                [
-                    number[:queries_count].repeat_interleave(candidates.shape[1]),
-                    number[queries_count:],
-                ]
-            ),
+            torch.cat([of_queries.repeat_interleave(candidates.shape[1]), of_rows]),
             torch.cat([queries, row_gradient]),
+            dropout,
             self.model.E.grad,
         )

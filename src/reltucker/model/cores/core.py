@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+from reltucker.kernels import Dropout
 from reltucker.model.groups import RelationGroups
 
 
@@ -35,9 +36,15 @@ class Core(nn.Module, ABC):
 
     @abstractmethod
     def queries(
-        self, mixing: Tensor, subjects: Tensor, objects: Tensor, groups: RelationGroups
+        self,
+        mixing: Tensor,
+        subjects: Tensor,
+        objects: Tensor,
+        groups: RelationGroups,
+        dropout: Dropout,
     ) -> tuple[Tensor, Tensor]:
-        """Compact M_k (U, ...), e_i and e_j (B, d_e) to e_i^T M_k and M_k e_j, differentiable."""
+        """Compact M_k (U, ...), e_i and e_j (B, d_e) to e_i^T M_k and M_k e_j, differentiable,
+        with dropout on the compact form."""
 
     @abstractmethod
     def object_queries(self, mixing: Tensor, subjects: Tensor, groups: RelationGroups) -> Tensor:

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from reltucker.kernels import Dropout
 from reltucker.model.cores.core import Core
 from reltucker.model.groups import RelationGroups, grouped_product, grouped_queries
 
@@ -32,10 +33,15 @@ class DenseCore(Core):
         return (relations @ self.slices).view(-1, self.entity_dim, self.entity_dim)
 
     def queries(
-        self, mixing: Tensor, subjects: Tensor, objects: Tensor, groups: RelationGroups
+        self,
+        mixing: Tensor,
+        subjects: Tensor,
+        objects: Tensor,
+        groups: RelationGroups,
+        dropout: Dropout,
     ) -> tuple[Tensor, Tensor]:
         """e_i^T M_k and M_k e_j, one small product for each group."""
-        return grouped_queries(mixing, subjects, objects, groups)
+        return grouped_queries(mixing, subjects, objects, groups, dropout)
 
     def object_queries(self, mixing: Tensor, subjects: Tensor, groups: RelationGroups) -> Tensor:
         """e_i^T M_k."""

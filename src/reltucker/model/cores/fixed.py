@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from reltucker.errors import RecipeError
+from reltucker.kernels import Dropout
 from reltucker.model.cores.core import Core
+from reltucker.model.dropout import dropped
 from reltucker.model.groups import RelationGroups
 
 
@@ -44,10 +46,15 @@ class FixedCore(Core):
         return relations
 
     def queries(
-        self, mixing: Tensor, subjects: Tensor, objects: Tensor, groups: RelationGroups
+        self,
+        mixing: Tensor,
+        subjects: Tensor,
+        objects: Tensor,
+        groups: RelationGroups,
+        dropout: Dropout,
     ) -> tuple[Tensor, Tensor]:
-        """e_i^T M_k and M_k e_j."""
-        relations = mixing[groups.index]
+        """e_i^T M_k and M_k e_j; a dropped entry of r_k is gone from every place in M_k."""
+        relations = dropped(mixing, dropout)[groups.index]
         return self.left(subjects, relations), self.right(relations, objects)
 
     def object_queries(self, mixing: Tensor, subjects: Tensor, groups: RelationGroups) -> Tensor:

@@ -1,0 +1,26 @@
+"""The inner loops that torch has no single pass for.
+
+Each is one function over tensors. On the CPU a loop compiled by numba runs it without temporaries;
+on other devices, and as the reference in tests, plain torch operations compute the same.
+"""
+
+from reltucker.kernels.compiled import has_loops
+from reltucker.kernels.dropout import Dropout, apply_dropout
+from reltucker.kernels.grouped import grouped_queries_backward, grouped_queries_forward
+from reltucker.kernels.negatives import draw_distinct
+from reltucker.kernels.ranking import rank_by_counting, rank_reference
+from reltucker.kernels.sampled import sampled_scores, scatter_rows, weighted_candidates
+
+__all__ = [
+    "Dropout",
+    "apply_dropout",
+    "draw_distinct",
+    "grouped_queries_backward",
+    "grouped_queries_forward",
+    "has_loops",
+    "rank_by_counting",
+    "rank_reference",
+    "sampled_scores",
+    "scatter_rows",
+    "weighted_candidates",
+]

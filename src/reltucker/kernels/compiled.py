@@ -1,0 +1,31 @@
+"""How the loops are compiled, and when they apply."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import torch
+from torch import Tensor
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+
+def compiled(parallel: bool) -> Callable[[Loop], Loop]:
+    """Compile a loop over arrays; the result is kept on disk for later processes."""
+    # "nnan" and the like stay off: a NaN must reach the loss check, not be assumed away.
+    flags = {"reassoc", "contract", "nsz"}
+    jit = numba.njit(parallel=parallel, fastmath=flags, nogil=True, cache=True)
+    return cast(Callable[[Loop], Loop], jit)
+
+
+def has_loops(x: Tensor) -> bool:
+    """Whether the compiled loops serve this tensor: single precision on the CPU."""
+    return x.device.type == "cpu" and x.dtype == torch.float32
+
+
+def mixed_key(key: int) -> int:
+    """Spread a key over 64 bits (splitmix64), so that neighbouring keys have nothing in common."""
+    z = (key + 0x9E3779B97F4A7C15) & (2**64 - 1)
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & (2**64 - 1)
+    return z ^ (z >> 31)

@@ -1,0 +1,92 @@
+"""Dropout masks that are a function of a key, so that nothing is stored for the backward pass."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from reltucker.kernels.compiled import compiled, has_loops, mixed_key
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """A mask over positions 0, 1, 2, ...: zero with probability `rate`, else 1 / (1 - rate)."""
+
+    rate: float
+    key: int
+
+    def loop_arguments(self) -> tuple[np.uint32, np.uint32, np.uint32, np.float32]:
+        """What the compiled loops need for `kept`: limit, two halves of the key, and the scale."""
+        mixed = mixed_key(self.key)
+        limit = np.uint32(min(int(self.rate * 2**32), 2**32 - 1))
+        low, high = np.uint32(mixed & 0xFFFFFFFF), np.uint32(mixed >> 32)
+        return limit, low, high, np.float32(1.0 / (1.0 - self.rate))
+
+    def mask(self, like: Tensor) -> Tensor:
+        """The explicit mask for a tensor, where the loops do not serve."""
+        if self.rate == 0.0:
+            return torch.ones_like(like)
+        generator = torch.Generator(like.device).manual_seed(self.key)
+        kept = torch.empty_like(like).bernoulli_(1.0 - self.rate, generator=generator)
+        return kept.div_(1.0 - self.rate)
+
+
+def apply_dropout(x: Tensor, dropout: Dropout, out: Tensor | None = None) -> Tensor:
+    """x times the mask. The backward pass is the same call on the gradient."""
+    out = torch.empty_like(x) if out is None else out
+    if has_loops(x):
+        _dropout_loop(x.view(-1).numpy(), out.view(-1).numpy(), *dropout.loop_arguments())
+        return out
+    return torch.mul(x, dropout.mask(x), out=out)
+
+
+@compiled(parallel=False)
+def _kept(i: int, begin: np.uint32, limit: np.uint32, high: np.uint32) -> Any:
+    """Whether position i is kept: two multiply-xorshift rounds over position and key."""
+    # numba widens every integer product, hence the casts back to 32 bits.
+    h = np.uint32(np.uint32(i) * np.uint32(0x9E3779B1) + begin) ^ high
+    h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x7FEB352D))
+    h = np.uint32((h ^ (h >> np.uint32(15))) * np.uint32(0x846CA68B))
+    return np.uint32(h ^ (h >> np.uint32(16))) >= limit
+
+
+@compiled(parallel=False)
+def masked(
+    first: int,
+    x: Any,
+    out: Any,
+    limit: np.uint32,
+    low: np.uint32,
+    high: np.uint32,
+    scale: np.float32,
+) -> None:
+    """out = x times the mask at the positions first, first + 1, ...; out is not x."""
+    begin = np.uint32(np.uint32(first) * np.uint32(0x9E3779B1) + low)
+    for i in range(x.size):
+        out[i] = x[i] * scale if _kept(i, begin, limit, high) else np.float32(0)
+
+
+@compiled(parallel=False)
+def mask_in_place(
+    first: int, x: Any, limit: np.uint32, low: np.uint32, high: np.uint32, scale: np.float32
+) -> None:
+    """x times the mask; a loop of its own, since `masked` with x as out runs element by element."""
+    begin = np.uint32(np.uint32(first) * np.uint32(0x9E3779B1) + low)
+    for i in range(x.size):
+        x[i] = x[i] * scale if _kept(i, begin, limit, high) else np.float32(0)
+
+
+BLOCK = 4096
+
+
+@compiled(parallel=True)
+def _dropout_loop(
+    x: Any, out: Any, limit: np.uint32, low: np.uint32, high: np.uint32, scale: np.float32
+) -> None:
+    for block in numba.prange((x.size + BLOCK - 1) // BLOCK):
+        begin = block * BLOCK
+        end = min(begin + BLOCK, x.size)
+        masked(begin, x[begin:end], out[begin:end], limit, low, high, scale)

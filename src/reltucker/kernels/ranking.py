@@ -1,0 +1,121 @@
+"""Ranks by counting."""
+
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from reltucker.kernels.compiled import compiled, has_loops
+
+
+def rank_by_counting(
+    scores: Tensor,
+    rows: Tensor,
+    targets: Tensor,
+    seen: int,
+    starts: Tensor,
+    counts: Tensor,
+    answers: Tensor,
+    splits: Tensor,
+) -> Tensor:
+    """The rank of each target among the scores of its row, ties counted by their mean rank.
+
+    scores (B, N); rows, targets (m,): the row and the entity of each true answer;
+    starts, counts (B,): where the known answers of each row stand in `answers` and `splits`.
+    Returns (m, 3) float64, a column for each filter and candidate set: all known answers filtered
+    and all entities; the same among the entities below `seen`; known answers of train and valid
+    only, among the entities below `seen`. NaN where the row holds a score that is not finite.
+
+    With ties at their mean, rank = (n + 1 + sum of sign(s_j - s_target)) / 2 over the n candidates
+    left by the filter (the target among them), so nothing is sorted and ties are not counted apart.
+    """
+    if has_loops(scores):
+        ranks = torch.empty((len(rows), 3), dtype=torch.float64)
+        tensors = (scores, rows, targets, starts, counts, answers, splits, ranks)
+        _rank_loop(seen, *(t.numpy() for t in tensors))
+        return ranks
+    return rank_reference(scores, rows, targets, seen, starts, counts, answers, splits)
+
+
+def rank_reference(
+    scores: Tensor,
+    rows: Tensor,
+    targets: Tensor,
+    seen: int,
+    starts: Tensor,
+    counts: Tensor,
+    answers: Tensor,
+    splits: Tensor,
+) -> Tensor:
+    """`rank_by_counting` in torch operations, for any device."""
+    own = scores[rows, targets]
+    sign = torch.sign(scores[rows] - own.unsqueeze(1)).double()
+    everywhere = sign.shape[1] + 1 + sign.sum(dim=1)
+    prefix = seen + 1 + sign[:, :seen].sum(dim=1)
+    # What each known answer but the target itself contributes is taken out again.
+    repeats = counts[rows]
+    entry = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), repeats)
+    before = torch.cumsum(repeats, 0) - repeats
+    place = torch.arange(len(entry), device=rows.device) + (starts[rows] - before)[entry]
+    known = answers[place].long()
+    gone = (sign[entry, known] + 1) * (known != targets[entry])
+
+    def filtered(total: Tensor, kept: Tensor) -> Tensor:
+        return (total - torch.zeros_like(total).index_add_(0, entry, gone * kept)) / 2
+
+    is_seen = known < seen
+    ranks = torch.stack(
+        [
+            filtered(everywhere, torch.ones_like(is_seen)),
+            filtered(prefix, is_seen),
+            filtered(prefix, is_seen & (splits[place] < 2)),
+        ],
+        dim=1,
+    )
+    ranks[~torch.isfinite(scores).all(dim=1)[rows]] = torch.nan
+    return ranks
+
+
+@compiled(parallel=True)
+def _rank_loop(
+    seen: int,
+    scores: Any,
+    rows: Any,
+    targets: Any,
+    starts: Any,
+    counts: Any,
+    answers: Any,
+    splits: Any,
+    ranks: Any,
+) -> None:
+    for m in numba.prange(rows.size):
+        row = rows[m]
+        target = targets[m]
+        s = scores[row]
+        own = s[target]
+        prefix: Any = 0
+        rest: Any = 0
+        broken: Any = 0
+        for j in range(seen):
+            prefix += np.int32(s[j] > own) - np.int32(s[j] < own)
+            broken += np.int32(not (abs(s[j]) <= np.float32(3.4028235e38)))
+        for j in range(seen, s.size):
+            rest += np.int32(s[j] > own) - np.int32(s[j] < own)
+            broken += np.int32(not (abs(s[j]) <= np.float32(3.4028235e38)))
+        standard = s.size + 1 + prefix + rest
+        among_seen = seen + 1 + prefix
+        paper = among_seen
+        for place in range(starts[row], starts[row] + counts[row]):
+            j = answers[place]
+            if j != target:
+                gone = 1 + np.int32(s[j] > own) - np.int32(s[j] < own)
+                standard -= gone
+                if j < seen:
+                    among_seen -= gone
+                    if splits[place] < 2:
+                        paper -= gone
+        ranks[m, 0] = standard / 2 if broken == 0 else np.nan
+        ranks[m, 1] = among_seen / 2 if broken == 0 else np.nan
+        ranks[m, 2] = paper / 2 if broken == 0 else np.nan
