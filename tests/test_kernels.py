@@ -44,62 +44,76 @@ def test_dropout_masks_are_not_correlated_along_positions() -> None:
     st.integers(1, 17),
     st.integers(1, 6),
     st.floats(0, 0.9),
+    st.sampled_from([torch.float32, torch.float64]),
 )
-def test_sampled_scores_and_their_gradients(
-    seed: int, rows: int, dim: int, width: int, rate: float
+def test_sampled_softmax_and_its_gradients(
+    seed: int, size: int, dim: int, width: int, rate: float, dtype: torch.dtype
 ) -> None:
+    """Both the compiled loops (single precision) and the torch operations against autograd."""
     generator = torch.Generator().manual_seed(seed)
-    entities = torch.randn(12, dim, generator=generator, requires_grad=True)
-    queries = torch.randn(rows, dim, generator=generator, requires_grad=True)
-    candidates = torch.randint(12, (rows, width), generator=generator)
-    weights = torch.randn(rows, width, generator=generator)
-    expected = torch.einsum("bd,bnd->bn", queries, entities[candidates])
-    (expected * weights).sum().backward()
+    entities = torch.randn(12, dim, generator=generator, dtype=dtype, requires_grad=True)
+    queries = torch.randn(size, dim, generator=generator, dtype=dtype, requires_grad=True)
+    rows = torch.randn(size, dim, generator=generator, dtype=dtype)
+    given = torch.randint(12, (size,), generator=generator)
+    candidates = torch.randint(12, (size, width), generator=generator)
+    scores = torch.einsum("bd,bnd->bn", queries, entities[candidates])
+    first = torch.zeros(size, dtype=torch.long)
+    expected = torch.nn.functional.cross_entropy(scores, first, reduction="none")
+    (expected.sum() + (entities[given] * rows).sum()).backward()
 
-    scores = kernels.sampled_scores(queries.detach(), entities.detach(), candidates)
-    assert torch.allclose(scores, expected, atol=1e-5)
-    for_queries = kernels.weighted_candidates(weights, entities.detach(), candidates)
-    assert torch.allclose(for_queries, queries.grad, atol=1e-5)
-    out = torch.full_like(entities, 9.0)
-    sources = torch.arange(rows).repeat_interleave(width)
-    kernels.scatter_rows(
-        candidates.flatten(),
-        weights.flatten(),
-        sources,
-        queries.detach(),
-        Dropout(rate, seed),
-        out.detach(),
+    losses, weights, query_gradient = kernels.sampled_softmax(
+        queries.detach(), entities.detach(), candidates
     )
-    mask = kernels.apply_dropout(torch.ones_like(out), Dropout(rate, seed))
-    assert torch.allclose(out, entities.grad * mask, atol=1e-4)
+    assert torch.allclose(losses, expected, atol=1e-5)
+    assert torch.allclose(query_gradient, queries.grad, atol=1e-5)
+    dropout = Dropout(rate, seed)
+    gradient = kernels.scatter_gradient(
+        candidates,
+        weights,
+        queries.detach(),
+        given,
+        rows,
+        dropout,
+        torch.full_like(entities, 9.0).detach(),
+    )
+    mask = kernels.apply_dropout(torch.ones_like(gradient), dropout)
+    assert torch.allclose(gradient, entities.grad * mask, atol=1e-4)
 
 
-def test_double_precision_takes_the_torch_path_with_the_same_result() -> None:
-    queries, entities = torch.randn(5, 4), torch.randn(9, 4)
-    candidates = torch.randint(9, (5, 3))
-    single = kernels.sampled_scores(queries, entities, candidates)
-    double = kernels.sampled_scores(queries.double(), entities.double(), candidates)
-    assert double.dtype == torch.float64
-    assert torch.allclose(single.double(), double, atol=1e-5)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 3e38])
+def test_a_score_that_is_not_finite_reaches_the_loss(value: float) -> None:
+    entities = torch.ones(5, 4)
+    entities[3, 1] = value
+    losses, _, _ = kernels.sampled_softmax(
+        torch.full((1, 4), 10.0), entities, torch.tensor([[0, 1, 3]])
+    )
+    assert not torch.isfinite(losses).all()
 
 
-def test_draw_distinct_is_without_replacement_and_uniform() -> None:
-    drawn = kernels.draw_distinct(20_000, 4, 10, key=5)
+def test_candidates_are_without_replacement_and_uniform() -> None:
+    true = torch.arange(10).repeat(2000)
+    drawn = kernels.draw_candidates(true, 4, 10, key=5)
+    assert torch.equal(drawn[:, 0], true)
     ordered = drawn.sort(dim=1).values
     assert (ordered[:, 1:] > ordered[:, :-1]).all()
-    assert drawn.min() == 0
-    assert drawn.max() == 9
-    counts = np.bincount(drawn.numpy().ravel(), minlength=10)
-    expected = drawn.numel() / 10
-    chi_squared = ((counts - expected) ** 2 / expected).sum()
-    assert chi_squared < 33.7  # 9 degrees of freedom, p = 1e-4
-    pairs = np.bincount((ordered[:, 0] * 10 + ordered[:, 1]).numpy(), minlength=100)
-    assert np.count_nonzero(pairs) == 28  # a minimum of four distinct numbers below 10: 0..6, pairs
+    assert (drawn.min(), drawn.max()) == (0, 9)
+    # Chi-squared over all (true, other) pairs: 89 degrees of freedom, p = 1e-4.
+    pairs = np.bincount((drawn[:, :1] * 10 + drawn[:, 1:]).numpy().ravel(), minlength=100)
+    counts = pairs.reshape(10, 10)[~np.eye(10, dtype=bool)]
+    expected = 4 * 2000 / 9
+    assert ((counts - expected) ** 2 / expected).sum() < 144.6
 
 
-def test_draw_distinct_of_a_whole_population_is_a_permutation() -> None:
-    drawn = kernels.draw_distinct(50, 6, 6, key=1)
-    assert torch.equal(drawn.sort(dim=1).values, torch.arange(6).expand(50, 6))
+def test_all_others_are_drawn_where_the_population_is_that_small() -> None:
+    drawn = kernels.draw_candidates(torch.arange(6), 5, 6, key=1)
+    assert torch.equal(drawn.sort(dim=1).values, torch.arange(6).expand(6, 6))
+
+
+def test_candidates_depend_on_the_key() -> None:
+    true = torch.zeros(100, dtype=torch.long)
+    first = kernels.draw_candidates(true, 3, 1000, key=1)
+    assert torch.equal(first, kernels.draw_candidates(true, 3, 1000, key=1))
+    assert not torch.equal(first, kernels.draw_candidates(true, 3, 1000, key=2))
 
 
 @settings(max_examples=40, deadline=None)

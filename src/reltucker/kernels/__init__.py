@@ -7,20 +7,19 @@ on other devices, and as the reference in tests, plain torch operations compute 
 from reltucker.kernels.compiled import has_loops
 from reltucker.kernels.dropout import Dropout, apply_dropout
 from reltucker.kernels.grouped import grouped_queries_backward, grouped_queries_forward
-from reltucker.kernels.negatives import draw_distinct
+from reltucker.kernels.negatives import draw_candidates
 from reltucker.kernels.ranking import rank_by_counting, rank_reference
-from reltucker.kernels.sampled import sampled_scores, scatter_rows, weighted_candidates
+from reltucker.kernels.sampled import sampled_softmax, scatter_gradient
 
 __all__ = [
     "Dropout",
     "apply_dropout",
-    "draw_distinct",
+    "draw_candidates",
     "grouped_queries_backward",
     "grouped_queries_forward",
     "has_loops",
     "rank_by_counting",
     "rank_reference",
-    "sampled_scores",
-    "scatter_rows",
-    "weighted_candidates",
+    "sampled_softmax",
+    "scatter_gradient",
 ]

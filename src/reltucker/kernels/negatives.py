@@ -1,4 +1,4 @@
-"""Numbers drawn without replacement."""
+"""Candidates drawn without replacement."""
 
 from typing import Any
 
@@ -9,32 +9,39 @@ from torch import Tensor
 from reltucker.kernels.compiled import compiled, mixed_key
 
 
-def draw_distinct(rows: int, count: int, population: int, key: int) -> Tensor:
-    """(rows, count) int64: in each row `count` distinct numbers below `population`, uniformly.
+def draw_candidates(true: Tensor, count: int, population: int, key: int) -> Tensor:
+    """(B,) true numbers to (B, 1 + count): the true one, then `count` others below `population`.
 
-    Floyd's algorithm, so that no permutation of the population is made.
+    The others of a row are distinct, never the true one, and uniform (Floyd's algorithm, so that
+    no permutation of the population is made). The result is a function of `key`.
     """
-    out = np.empty((rows, count), dtype=np.int64)
-    _floyd_loop(out, population, np.uint64(mixed_key(key)))
-    return torch.from_numpy(out)
+    out = np.empty((len(true), 1 + count), dtype=np.int64)
+    _floyd_loop(true.cpu().numpy(), population, np.uint64(mixed_key(key)), out)
+    return torch.from_numpy(out).to(true.device)
 
 
 @compiled(parallel=False)
-def _floyd_loop(out: Any, population: int, key: np.uint64) -> None:
+def _floyd_loop(true: Any, population: int, key: np.uint64, out: Any) -> None:
     state = key
-    count = out.shape[1]
+    count = out.shape[1] - 1
     for b in range(out.shape[0]):
-        for n in range(count):
+        out[b, 0] = true[b]
+        # One number fewer where the true one is among them; those from it on move up by one below.
+        size = population - 1 if true[b] < population else population
+        for n in range(1, count + 1):
             # splitmix64; the high word times the range is uniform to within 2^-32 * population.
             state += np.uint64(0x9E3779B97F4A7C15)
             z = state
             z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             z ^= z >> np.uint64(31)
-            last = population - count + n
+            last = size - count + n - 1
             drawn = np.int64(((z >> np.uint64(32)) * np.uint64(last + 1)) >> np.uint64(32))
-            for m in range(n):
+            for m in range(1, n):
                 if out[b, m] == drawn:
                     drawn = last
                     break
             out[b, n] = drawn
+        for n in range(1, count + 1):
+            if out[b, n] >= true[b]:
+                out[b, n] += 1

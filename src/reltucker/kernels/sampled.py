@@ -1,4 +1,4 @@
-"""Scores of sampled candidates, and their gradients."""
+"""Softmax over sampled candidates, and the gradients of its loss."""
 
 from typing import Any
 
@@ -11,47 +11,94 @@ from reltucker.kernels.compiled import compiled, has_loops
 from reltucker.kernels.dropout import Dropout, mask_in_place
 
 
-def sampled_scores(queries: Tensor, entities: Tensor, candidates: Tensor) -> Tensor:
-    """S[b, n] = <Q[b], E[candidates[b, n]]>: (B, d), (N, d), (B, n) to (B, n)."""
+def sampled_softmax(
+    queries: Tensor, entities: Tensor, candidates: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Softmax cross-entropy of the first candidate of each row against the others.
+
+    With s_n = <q_b, E[candidates[b, n]]> and p = softmax(s): the loss -log p_0 (B,), its gradient
+    for the scores p_n - [n = 0] (B, n), and for the queries sum_n (p_n - [n = 0]) E[..] (B, d).
+    Candidate rows are loaded once for both uses.
+    """
     if has_loops(queries):
-        scores = queries.new_empty(candidates.shape)
-        _sampled_loop(queries.numpy(), entities.numpy(), candidates.numpy(), scores.numpy())
-        return scores
-    return torch.bmm(entities[candidates], queries.unsqueeze(2)).squeeze(2)
+        losses = queries.new_empty(len(queries))
+        weights = queries.new_empty(candidates.shape)
+        gradient = torch.empty_like(queries)
+        tensors = (queries, entities, candidates, losses, weights, gradient)
+        _softmax_loop(*(t.numpy() for t in tensors))
+        return losses, weights, gradient
+    rows = entities[candidates]
+    scores = torch.bmm(rows, queries.unsqueeze(2)).squeeze(2)
+    logarithm = torch.log_softmax(scores, dim=1)
+    weights = logarithm.exp()
+    weights[:, 0] -= 1.0
+    return -logarithm[:, 0], weights, torch.bmm(weights.unsqueeze(1), rows).squeeze(1)
 
 
 @compiled(parallel=True)
-def _sampled_loop(queries: Any, entities: Any, candidates: Any, scores: Any) -> None:
+def _softmax_loop(
+    queries: Any, entities: Any, candidates: Any, losses: Any, weights: Any, gradient: Any
+) -> None:
     for b in numba.prange(candidates.shape[0]):
-        for n in range(candidates.shape[1]):
-            entity = candidates[b, n]
-            total = np.float32(0)
-            for d in range(queries.shape[1]):
-                total += queries[b, d] * entities[entity, d]
-            scores[b, n] = total
+        p = weights[b]
+        largest = np.float32(-np.inf)
+        for n in range(p.size):
+            p[n] = _dot(queries[b], entities[candidates[b, n]])
+            # Written so that a NaN becomes the largest, and thereby reaches the loss.
+            largest = p[n] if not (p[n] <= largest) else largest
+        first = p[0]
+        total = np.float32(0)
+        for n in range(p.size):
+            p[n] = np.exp(p[n] - largest)
+            total += p[n]
+        for n in range(p.size):
+            p[n] /= total
+        losses[b] = np.log(total) + largest - first
+        p[0] -= np.float32(1)
+        _weighted_sum(p, entities, candidates[b], gradient[b])
 
 
-def weighted_candidates(weights: Tensor, entities: Tensor, candidates: Tensor) -> Tensor:
-    """Q[b] = sum_n weights[b, n] E[candidates[b, n]]: the gradient of `sampled_scores` for Q."""
-    return torch.nn.functional.embedding_bag(
-        candidates, entities, per_sample_weights=weights, mode="sum"
-    )
+@compiled(parallel=False)
+def _dot(x: Any, y: Any) -> Any:
+    total = np.float32(0)
+    for d in range(x.size):
+        total += x[d] * y[d]
+    return total
 
 
-def scatter_rows(
-    targets: Tensor, weights: Tensor, sources: Tensor, rows: Tensor, dropout: Dropout, out: Tensor
+@compiled(parallel=False)
+def _weighted_sum(weights: Any, rows: Any, chosen: Any, total: Any) -> None:
+    for d in range(total.size):
+        total[d] = np.float32(0)
+    for n in range(weights.size):
+        weight = weights[n]
+        row = rows[chosen[n]]
+        for d in range(total.size):
+            total[d] += weight * row[d]
+
+
+def scatter_gradient(
+    candidates: Tensor,
+    weights: Tensor,
+    queries: Tensor,
+    given: Tensor,
+    rows: Tensor,
+    dropout: Dropout,
+    out: Tensor,
 ) -> Tensor:
-    """out[e] = mask[e] * sum of weights[m] rows[sources[m]] over all m with targets[m] = e.
+    """The gradient for E, out (N, d): out[e] = mask[e] * (sum of weights[b, n] queries[b] over all
+    candidates[b, n] = e, plus the sum of rows[b] over all given[b] = e).
 
-    The gradient of `sampled_scores` for E. Targets are ordered by a counting sort, so each row of
-    `out` is summed in a fixed order by one thread: deterministic, and written exactly once.
+    Entries are ordered by a counting sort, so each row of `out` is summed in a fixed order by one
+    thread: deterministic, and written exactly once.
     """
     if has_loops(rows):
-        tensors = (targets, weights, sources, rows, out)
+        tensors = (candidates, weights, queries, given, rows, out)
         _scatter_loop(*dropout.loop_arguments(), *(t.numpy() for t in tensors))
         return out
-    out.zero_().index_add_(0, targets, weights.unsqueeze(1) * rows[sources])
-    return out.mul_(dropout.mask(out))
+    out.zero_().index_add_(0, given, rows)
+    flat = (weights.unsqueeze(2) * queries.unsqueeze(1)).flatten(0, 1)
+    return out.index_add_(0, candidates.flatten(), flat).mul_(dropout.mask(out))
 
 
 @compiled(parallel=True)
@@ -60,36 +107,44 @@ def _scatter_loop(
     low: np.uint32,
     high: np.uint32,
     scale: np.float32,
-    targets: Any,
+    candidates: Any,
     weights: Any,
-    sources: Any,
+    queries: Any,
+    given: Any,
     rows: Any,
     out: Any,
 ) -> None:
-    dim = out.shape[1]
-    starts = np.zeros(out.shape[0] + 1, dtype=np.int64)
-    for m in range(targets.size):
-        starts[targets[m] + 1] += 1
-    for e in range(out.shape[0]):
+    size, width = candidates.shape
+    count, dim = out.shape
+    starts = np.zeros(count + 1, dtype=np.int64)
+    for b in range(size):
+        starts[given[b] + 1] += 1
+        for n in range(width):
+            starts[candidates[b, n] + 1] += 1
+    for e in range(count):
         starts[e + 1] += starts[e]
     ends = starts[:-1].copy()
-    order = np.empty(targets.size, dtype=np.int64)
-    for m in range(targets.size):
-        e = targets[m]
-        order[ends[e]] = m
-        ends[e] += 1
-    for e in numba.prange(out.shape[0]):
-        _sum_rows(order[starts[e] : starts[e + 1]], weights, sources, rows, out[e])
+    # Entry b * (width + 1) + n stands for candidate n of row b; n = width for the given entity.
+    order = np.empty(size * (width + 1), dtype=np.int64)
+    for b in range(size):
+        for n in range(width + 1):
+            e = given[b] if n == width else candidates[b, n]
+            order[ends[e]] = b * (width + 1) + n
+            ends[e] += 1
+    for e in numba.prange(count):
+        _sum_entries(order[starts[e] : starts[e + 1]], weights, queries, rows, out[e])
         if starts[e + 1] > starts[e]:
             mask_in_place(e * dim, out[e], limit, low, high, scale)
 
 
 @compiled(parallel=False)
-def _sum_rows(entries: Any, weights: Any, sources: Any, rows: Any, total: Any) -> None:
+def _sum_entries(entries: Any, weights: Any, queries: Any, rows: Any, total: Any) -> None:
+    width = weights.shape[1]
     for d in range(total.size):
         total[d] = np.float32(0)
-    for m in entries:
-        weight = weights[m]
-        row = rows[sources[m]]
+    for entry in entries:
+        b, n = entry // (width + 1), entry % (width + 1)
+        weight = weights[b, n] if n < width else np.float32(1)
+        row = queries[b] if n < width else rows[b]
         for d in range(total.size):
             total[d] += weight * row[d]

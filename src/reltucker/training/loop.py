@@ -12,8 +12,7 @@ from reltucker.evaluation import rank_split
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, RelationalTucker, sizes_of
 from reltucker.training.memory import keep_freed_memory
-from reltucker.training.negatives import check_negatives
-from reltucker.training.objective import NegativeSampling
+from reltucker.training.objective import NegativeSampling, check_negatives
 from reltucker.training.recipe import ModelSettings, Recipe
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
 from reltucker.training.stopping import EarlyStopping

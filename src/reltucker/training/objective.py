@@ -12,92 +12,77 @@ autograd; the two ends that touch E are computed directly, since each is a gathe
 import torch
 from torch import Tensor
 
+from reltucker.errors import RecipeError
 from reltucker.kernels import (
     Dropout,
     apply_dropout,
-    sampled_scores,
-    scatter_rows,
-    weighted_candidates,
+    draw_candidates,
+    sampled_softmax,
+    scatter_gradient,
 )
 from reltucker.model import RelationalTucker, RelationGroups
-from reltucker.training.negatives import draw_candidates
 from reltucker.training.recipe import TrainSettings
 
 
 class NegativeSampling:
-    """Computes loss and gradients of one batch; the buffers live as long as the training run."""
+    """Computes loss and gradients of one batch; the buffers live as long as the training run.
 
-    def __init__(self, model: RelationalTucker, settings: TrainSettings, candidates: int) -> None:
+    Negatives are drawn without replacement from the entities below `population`, those that occur
+    in train; the true entity is never among them.
+    """
+
+    def __init__(self, model: RelationalTucker, settings: TrainSettings, population: int) -> None:
+        check_negatives(settings.negatives, population)
         self.model = model
         self.settings = settings
-        self.candidates = candidates
+        self.population = population
         self._dropped = torch.empty_like(model.E.detach())
-        model.E.grad = torch.zeros_like(model.E)
+        self._gradient = torch.zeros_like(model.E)
 
     def backward(self, triples: Tensor, generator: torch.Generator) -> Tensor:
         """Set the gradients of all parameters for a batch (B, 3); returns the mean loss."""
         model, settings = self.model, self.settings
-        keys = torch.randint(2**62, (4,), generator=generator).tolist()
+        keys = torch.randint(2**62, (3,), generator=generator).tolist()
+        entity_dropout = Dropout(settings.entity_dropout, keys[0])
+        mixing_dropout = Dropout(settings.mixing_dropout, keys[1])
         groups = RelationGroups.of(triples[:, 1])
         triples = triples[groups.order]
         given = torch.cat([triples[:, 0], triples[:, 2]])
+        asked = torch.cat([triples[:, 2], triples[:, 0]])
 
         # One mask for each entity and step: every occurrence of an entity in the batch is dropped
         # alike, so the mask is applied to E once instead of to 50 rows a triple.
-        entity_dropout = Dropout(settings.entity_dropout, keys[0])
         entities = model.E.detach()
         if settings.entity_dropout:
             entities = apply_dropout(entities, entity_dropout, self._dropped)
 
-        model.R.grad = None
-        for parameter in model.core.parameters():
-            parameter.grad = None
+        model.zero_grad()
         mixing = model.core.mixing(model.R[groups.relations])
-        mixing_dropout = Dropout(settings.mixing_dropout, keys[1])
         rows = entities[given].requires_grad_()
         subjects, objects = rows.chunk(2)
         queries = torch.cat(model.core.queries(mixing, subjects, objects, groups, mixing_dropout))
-
-        candidates = torch.cat(
-            [
-                draw_candidates(triples[:, 2], settings.negatives, self.candidates, keys[2]),
-                draw_candidates(triples[:, 0], settings.negatives, self.candidates, keys[3]),
-            ]
-        )
-        scores = sampled_scores(queries.detach(), entities, candidates)
-        log_normaliser = torch.logsumexp(scores, dim=1, keepdim=True)
-        loss = (log_normaliser.squeeze(1) - scores[:, 0]).sum() / len(triples)
-        score_gradient = (scores - log_normaliser).exp_()
-        score_gradient[:, 0] -= 1.0
-        score_gradient /= len(triples)
-
-        query_gradient = weighted_candidates(score_gradient, entities, candidates)
+        candidates = draw_candidates(asked, settings.negatives, self.population, keys[2])
+        losses, weights, query_gradient = sampled_softmax(queries.detach(), entities, candidates)
+        weights /= len(triples)
+        query_gradient /= len(triples)
         torch.autograd.backward(queries, query_gradient)
-        self._entity_gradient(
-            candidates, score_gradient, queries.detach(), given, rows.grad, entity_dropout
+        assert rows.grad is not None
+        model.E.grad = scatter_gradient(
+            candidates,
+            weights,
+            queries.detach(),
+            given,
+            rows.grad,
+            entity_dropout,
+            self._gradient,
         )
-        return loss
+        return losses.sum() / len(triples)
 
-    def _entity_gradient(
-        self,
-        candidates: Tensor,
-        score_gradient: Tensor,
-        queries: Tensor,
-        given: Tensor,
-        row_gradient: Tensor | None,
-        dropout: Dropout,
-    ) -> None:
-        """dE: each candidate gets its score's gradient times the query, each given entity what
-        came back through the core."""
-        assert row_gradient is not None
-        assert self.model.E.grad is not None
-        number = torch.arange(2 * len(given), device=given.device)
-        of_queries, of_rows = number.chunk(2)
-        scatter_rows(
-            torch.cat([candidates.flatten(), given]),
-            torch.cat([score_gradient.flatten(), torch.ones_like(given, dtype=queries.dtype)]),
-            torch.cat([of_queries.repeat_interleave(candidates.shape[1]), of_rows]),
-            torch.cat([queries, row_gradient]),
-            dropout,
-            self.model.E.grad,
+
+def check_negatives(count: int, population: int) -> None:
+    """Refuse to draw more entities without replacement than there are beside the true one."""
+    if count > population - 1:
+        raise RecipeError(
+            f"train.negatives = {count}: only {population} entities occur in train, so at most "
+            f"{population - 1} can be drawn without replacement"
         )
