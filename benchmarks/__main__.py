@@ -22,7 +22,7 @@ from reltucker.atomic import write_json
 from reltucker.cli.output import console
 from reltucker.graph.catalog import ENTRIES, open_graph
 from reltucker.study.tables import Column, Table
-from reltucker.training import ModelSettings
+from reltucker.training import Recipe
 
 EPOCHS: dict[str, dict[str, Any]] = {
     "drt 100/237": {"model.name": "drt", "model.entity_dim": 100, "model.relation_dim": 237},
@@ -79,8 +79,7 @@ def main() -> None:
                 "faster": peer["seconds_per_epoch"] / figures["seconds_per_epoch"],
             }
     say("test ranking")
-    settings = ModelSettings(name="drt", entity_dim=100, relation_dim=237)
-    figures = measure_ranking(graph, settings)
+    figures = measure_ranking(graph, Recipe().with_values(EPOCHS["drt 100/237"]))
     results["ranking"] = figures
     rows.append(
         {

@@ -8,16 +8,16 @@ from benchmarks.machine import seconds
 from reltucker.evaluation import rank_split
 from reltucker.evaluation.ranking import SCORE_BLOCK_BYTES
 from reltucker.graph import KnowledgeGraph
-from reltucker.training import ModelSettings, build_model
+from reltucker.training import Recipe, build_model
 
 
-def measure_ranking(graph: KnowledgeGraph, settings: ModelSettings) -> dict[str, Any]:
+def measure_ranking(graph: KnowledgeGraph, recipe: Recipe) -> dict[str, Any]:
     """Both directions of every test triple; the answer index is built beforehand, as in training.
 
     The products alone: one row of scores for each of the 2 n queries, in the blocks that ranking
     uses. Ranking itself scores each distinct query once, so it may need less than that.
     """
-    model = build_model(settings, len(graph.entities), len(graph.relations))
+    model = build_model(recipe, len(graph.entities), len(graph.relations))
     model.reset(torch.Generator().manual_seed(0))
     model.requires_grad_(False)
     for direction in ("object", "subject"):
@@ -37,7 +37,7 @@ def measure_ranking(graph: KnowledgeGraph, settings: ModelSettings) -> dict[str,
     alone = seconds(products, repeats=3)
     whole = seconds(lambda: rank_split(model, graph, "test"), repeats=3)
     return {
-        "settings": settings.model_dump(exclude_none=True),
+        "settings": recipe.model.model_dump(exclude_none=True),
         "queries": rows,
         "seconds": whole,
         "seconds_of_products": alone,

@@ -53,6 +53,7 @@ class Evaluation:
             "effective_relation_size": self.sizes.effective_relation_size,
             "effective_parameters": self.sizes.effective_parameters,
             "seconds": self.seconds,
+            "core_density": self.sizes.core_density,
             **{protocol: self.metrics[protocol].to_dict() for protocol in PROTOCOLS},
             **by,
         }
@@ -95,7 +96,7 @@ class Run:
         """The model with the weights of the best epoch."""
         tensors, _ = self.folder.load_tensors(BEST)
         graph = self.graph
-        model = build_model(self.recipe.model, len(graph.entities), len(graph.relations))
+        model = build_model(self.recipe, len(graph.entities), len(graph.relations))
         try:
             model.load_state_dict(tensors)
         except RuntimeError as error:

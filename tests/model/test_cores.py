@@ -91,16 +91,6 @@ def test_complex_core_is_the_papers_figure() -> None:
     assert torch.equal(g, expected)
 
 
-def test_complex_core_equals_complex_arithmetic() -> None:
-    model = make("complex", 6)
-    complex_e = torch.complex(*model.E.detach().chunk(2, dim=1))
-    complex_r = torch.complex(*model.R.detach().chunk(2, dim=1))
-    triples = torch.tensor([[0, 1, 2], [3, 4, 5], [6, 0, 6]])
-    i, k, j = triples.T
-    expected = (complex_e[i] * complex_r[k] * complex_e[j].conj()).sum(dim=1).real
-    assert torch.allclose(model.score(triples), expected)
-
-
 def test_impossible_sizes_are_refused() -> None:
     with pytest.raises(RecipeError, match=r"entity_dim = 7.*even"):
         CORES["complex"].build(7, None, 3)

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reltucker.kernels import Dropout, apply_dropout
-from reltucker.model.groups import RelationGroups, grouped_product, grouped_queries
+from reltucker.model.groups import RelationGroups
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=40))
@@ -24,12 +24,12 @@ def test_groups_are_contiguous_and_their_segments_cover_all_rows(relations: list
     assert sizes == sorted(set(sizes))
 
 
-def test_grouped_product_multiplies_each_row_with_its_own_matrix() -> None:
+def test_products_multiply_each_row_with_its_own_matrix() -> None:
     relations = torch.tensor([2, 0, 2, 1, 2, 0])
     groups = RelationGroups.of(relations)
     rows = torch.randn(6, 3)
     matrices = torch.randn(3, 3, 3)
-    result = grouped_product(rows, matrices, groups)
+    result = groups.plain_products(matrices, rows)
     expected = torch.stack(
         [x @ matrices[g] for x, g in zip(rows, groups.index.tolist(), strict=True)]
     )
@@ -49,7 +49,7 @@ def test_compiled_queries_and_gradients_equal_plain_autograd(
     objects.requires_grad_()
     inputs = (mixing, subjects, objects)
     dropout = Dropout(rate, key=5)
-    result = grouped_queries(*inputs, groups, dropout)
+    result = groups.both_products(*inputs, dropout)
     gradients = torch.autograd.grad(result, inputs, (left, right))
 
     mask = apply_dropout(torch.ones_like(mixing), dropout)

@@ -17,7 +17,7 @@ PUBLISHED = [
 @pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row[0])
 def test_published_effective_sizes(row: tuple[str, int, int, int, int, int, int, int]) -> None:
     _, entities, relations, entity_dim, relation_dim, core, relation_size, parameters = row
-    sizes = Sizes(core, relations * relation_dim, entities * entity_dim, relations)
+    sizes = Sizes(core, relations * relation_dim, entities * entity_dim, relations, 1.0)
     assert round(sizes.effective_relation_size) == relation_size
     assert sizes.effective_parameters == parameters
 
@@ -30,6 +30,7 @@ def test_sizes_of_a_model_count_what_is_not_zero() -> None:
         "nnfp_relations": 6,
         "nnfp_entities": 40,
         "relations": 3,
+        "core_density": 1.0,
         "effective_relation_size": pytest.approx(38 / 3),
         "effective_parameters": 78,
     }

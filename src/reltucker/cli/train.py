@@ -12,7 +12,12 @@ def command(
     graph_or_recipe: Annotated[
         str, typer.Argument(help="A catalog name, a file or folder of triples, or a recipe (.toml)")
     ],
-    model: Annotated[str | None, typer.Option(help="The core: drt, complex")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The core: drt, rescal, distmult, cp, complex, hole, analogy")
+    ] = None,
+    reciprocal: Annotated[
+        bool, typer.Option("--reciprocal", help="A second embedding for each inverse relation")
+    ] = False,
     entity_dim: Annotated[int | None, typer.Option(help="d_e")] = None,
     relation_dim: Annotated[int | None, typer.Option(help="d_r, where the core leaves it free")] = (
         None
@@ -40,6 +45,7 @@ def command(
     source, recipe = graph_and_recipe(graph_or_recipe)
     flags: dict[str, Any] = {
         "model.name": model,
+        "model.reciprocal": reciprocal or None,
         "model.entity_dim": entity_dim,
         "model.relation_dim": relation_dim,
         "train.epochs": epochs,

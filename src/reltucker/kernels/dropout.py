@@ -18,6 +18,15 @@ class Dropout:
     rate: float
     key: int
 
+    @classmethod
+    def none(cls) -> "Dropout":
+        """The mask that keeps everything."""
+        return cls(0.0, 0)
+
+    def another(self) -> "Dropout":
+        """A mask of the same rate that has nothing to do with this one."""
+        return Dropout(self.rate, self.key ^ (1 << 62))
+
     def loop_arguments(self) -> tuple[np.uint32, np.uint32, np.uint32, np.float32]:
         """What the compiled loops need for `kept`: limit, two halves of the key, and the scale."""
         mixed = mixed_key(self.key)

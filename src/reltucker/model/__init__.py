@@ -1,8 +1,27 @@
-"""A graph becomes E, R, G: the one model, its cores, and their sizes."""
+"""A graph becomes E, R, G: the one model, its cores, their sizes and views."""
 
 from reltucker.model.cores import CORES, Core
 from reltucker.model.groups import RelationGroups
 from reltucker.model.relational_tucker import RelationalTucker
 from reltucker.model.sizes import Sizes, sizes_of
+from reltucker.model.views import (
+    as_rescal,
+    constrained_core_view,
+    explicit_core_view,
+    fixed_core_view,
+    from_tucker3,
+)
 
-__all__ = ["CORES", "Core", "RelationGroups", "RelationalTucker", "Sizes", "sizes_of"]
+__all__ = [
+    "CORES",
+    "Core",
+    "RelationGroups",
+    "RelationalTucker",
+    "Sizes",
+    "as_rescal",
+    "constrained_core_view",
+    "explicit_core_view",
+    "fixed_core_view",
+    "from_tucker3",
+    "sizes_of",
+]

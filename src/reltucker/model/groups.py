@@ -13,6 +13,7 @@ from reltucker.kernels import (
     grouped_queries_forward,
     has_loops,
 )
+from reltucker.model.dropout import dropped
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,52 @@ class RelationGroups:
         segments = tuple(zip(values.tolist(), counts.tolist(), strict=True))
         return cls(distinct[by_size], group_of_row[order], starts, order, segments)
 
+    def both_products(
+        self, matrices: Tensor, subjects: Tensor, objects: Tensor, dropout: Dropout
+    ) -> tuple[Tensor, Tensor]:
+        """(U, d, d), (B, d), (B, d) to x_b^T M_u and M_u y_b, differentiable, with dropout on M."""
+        apply: Callable[..., tuple[Tensor, Tensor]] = _BothProducts.apply
+        return apply(matrices, subjects, objects, self, dropout)
 
-class _GroupedProducts(torch.autograd.Function):
+    def products(self, matrices: Tensor, rows: Tensor, dropout: Dropout) -> Tensor:
+        """(U, d, d), (B, d) to x_b^T M_u, differentiable, with dropout on M."""
+        apply: Callable[..., Tensor] = _Products.apply
+        return apply(dropped(matrices, dropout), rows, self)
+
+    def plain_products(self, matrices: Tensor, rows: Tensor) -> Tensor:
+        """x_b^T M_u for every row b of group u, one batched product for each segment."""
+        rows = rows.contiguous()
+        out = torch.empty_like(rows)
+        row = group = 0
+        width = rows.shape[1]
+        for size, count in self.segments:
+            part = slice(row, row + size * count)
+            torch.bmm(
+                rows[part].view(count, size, width),
+                matrices[group : group + count],
+                out=out[part].view(count, size, width),
+            )
+            row, group = row + size * count, group + count
+        return out
+
+    def outer_products(self, left: Tensor, right: Tensor) -> Tensor:
+        """sum of x_b y_b^T over the rows of each group: (B, d), (B, d) to (U, d, d)."""
+        left, right = left.contiguous(), right.contiguous()
+        width = left.shape[1]
+        out = left.new_empty(len(self.relations), width, width)
+        row = group = 0
+        for size, count in self.segments:
+            part = slice(row, row + size * count)
+            torch.bmm(
+                left[part].view(count, size, width).transpose(1, 2),
+                right[part].view(count, size, width),
+                out=out[group : group + count],
+            )
+            row, group = row + size * count, group + count
+        return out
+
+
+class _BothProducts(torch.autograd.Function):
     """Rows x_b of group u to x_b^T M_u and rows y_b to M_u y_b, with one gradient for M.
 
     Autograd over slices of M would fill a full zero gradient for every slice.
@@ -70,8 +115,8 @@ class _GroupedProducts(torch.autograd.Function):
             return grouped_queries_forward(mixing, subjects, objects, groups.starts, dropout)
         masked = mixing * dropout.mask(mixing)
         return (
-            grouped_product(subjects, masked, groups),
-            grouped_product(objects, masked.transpose(1, 2), groups),
+            groups.plain_products(masked, subjects),
+            groups.plain_products(masked.transpose(1, 2), objects),
         )
 
     @staticmethod
@@ -93,46 +138,29 @@ class _GroupedProducts(torch.autograd.Function):
             return *gradients, None, None
         mask = ctx.dropout.mask(mixing)
         masked = mixing * mask
-        for_subjects = grouped_product(object_gradient, masked.transpose(1, 2), groups)
-        for_objects = grouped_product(subject_gradient, masked, groups)
-        # dM_u = sum_b x_b (dq_b)^T for the object queries + dq_b y_b^T for the subject queries,
-        # as one product of the two kinds of rows side by side.
-        left = torch.stack([subjects, subject_gradient], dim=1)
-        right = torch.stack([object_gradient, objects], dim=1)
-        for_mixing = torch.empty_like(mixing)
-        row = group = 0
-        width = left.shape[2]
-        for size, count in groups.segments:
-            rows = slice(row, row + size * count)
-            torch.bmm(
-                left[rows].view(count, 2 * size, width).transpose(1, 2),
-                right[rows].view(count, 2 * size, width),
-                out=for_mixing[group : group + count],
-            )
-            row, group = row + size * count, group + count
-        return for_mixing.mul_(mask), for_subjects, for_objects, None, None
-
-
-def grouped_queries(
-    mixing: Tensor, subjects: Tensor, objects: Tensor, groups: RelationGroups, dropout: Dropout
-) -> tuple[Tensor, Tensor]:
-    """(U, d, d), (B, d), (B, d) to e_i^T M_k (B, d) and M_k e_j (B, d), with dropout on M."""
-    apply: Callable[..., tuple[Tensor, Tensor]] = _GroupedProducts.apply
-    return apply(mixing, subjects, objects, groups, dropout)
-
-
-def grouped_product(rows: Tensor, matrices: Tensor, groups: RelationGroups) -> Tensor:
-    """x_b^T A_u for every row b of group u: (B, d), (U, d, d) to (B, d); no gradient."""
-    rows = rows.contiguous()
-    out = torch.empty_like(rows)
-    row = group = 0
-    width = rows.shape[1]
-    for size, count in groups.segments:
-        part = slice(row, row + size * count)
-        torch.bmm(
-            rows[part].view(count, size, width),
-            matrices[group : group + count],
-            out=out[part].view(count, size, width),
+        # dM_u = sum_b x_b (dq_b)^T for the object queries + dq_b y_b^T for the subject queries.
+        for_mixing = groups.outer_products(subjects, object_gradient)
+        for_mixing += groups.outer_products(subject_gradient, objects)
+        return (
+            for_mixing.mul_(mask),
+            groups.plain_products(masked.transpose(1, 2), object_gradient),
+            groups.plain_products(masked, subject_gradient),
+            None,
+            None,
         )
-        row, group = row + size * count, group + count
-    return out
+
+
+class _Products(torch.autograd.Function):
+    """Rows x_b of group u to x_b^T M_u."""
+
+    @staticmethod
+    def forward(ctx: Any, matrices: Tensor, rows: Tensor, groups: RelationGroups) -> Tensor:
+        ctx.groups = groups
+        ctx.save_for_backward(matrices, rows)
+        return groups.plain_products(matrices, rows)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        matrices, rows = ctx.saved_tensors
+        for_rows = ctx.groups.plain_products(matrices.transpose(1, 2), gradient)
+        return ctx.groups.outer_products(rows, gradient), for_rows, None

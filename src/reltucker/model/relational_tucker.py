@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from reltucker.graph import Direction
+from reltucker.kernels import Dropout
 from reltucker.model.cores import Core
 from reltucker.model.groups import RelationGroups
 
@@ -12,12 +13,19 @@ class RelationalTucker(nn.Module):
     """The Relational Tucker decomposition of N entities and K relations with a given core.
 
     E : (N, d_e), R : (K, d_r), core.tensor() = G : (d_e, d_e, d_r)
+
+    With reciprocal relations R has 2 K rows: row K + k belongs to the inverse of relation k, and
+    (?, k, j) is asked as (j, k^-1, ?). Scores of triples and queries over relations use rows k.
     """
 
-    def __init__(self, entities: int, relations: int, core: Core) -> None:
+    def __init__(
+        self, entities: int, relations: int, core: Core, *, reciprocal: bool = False
+    ) -> None:
         super().__init__()
+        self.relations = relations
+        self.reciprocal = reciprocal
         self.E = nn.Parameter(torch.empty(entities, core.entity_dim))
-        self.R = nn.Parameter(torch.empty(relations, core.relation_dim))
+        self.R = nn.Parameter(torch.empty(relations * (1 + reciprocal), core.relation_dim))
         self.core = core
 
     def reset(self, generator: torch.Generator, scale: float = 1.0) -> None:
@@ -25,6 +33,23 @@ class RelationalTucker(nn.Module):
         nn.init.normal_(self.E, 0.0, scale * self.core.entity_dim**-0.5, generator=generator)
         nn.init.normal_(self.R, 0.0, scale, generator=generator)
         self.core.reset(generator)
+
+    def training_queries(
+        self, subjects: Tensor, objects: Tensor, groups: RelationGroups, dropout: Dropout
+    ) -> Tensor:
+        """Queries over objects, then over subjects, of triples grouped by relation, differentiable:
+        e_i (B, d_e), e_j (B, d_e) to (2 B, d_e)."""
+        mixing = self.core.mixing(self.R[groups.relations])
+        if not self.reciprocal:
+            return torch.cat(self.core.queries(mixing, subjects, objects, groups, dropout))
+        inverse = self.core.mixing(self.R[groups.relations + self.relations])
+        return torch.cat(
+            [
+                self.core.object_queries(mixing, subjects, groups, dropout),
+                # Another key, or a relation and its inverse would be masked alike.
+                self.core.object_queries(inverse, objects, groups, dropout.another()),
+            ]
+        )
 
     @torch.no_grad()
     def queries(self, direction: Direction, first: Tensor, second: Tensor) -> Tensor:
@@ -35,17 +60,21 @@ class RelationalTucker(nn.Module):
         """
         if direction == "relation":
             return self.core.relation_queries(self.E[first], self.E[second])
-        groups = RelationGroups.of(second)
+        inverse = direction == "subject" and self.reciprocal
+        groups = RelationGroups.of(second + self.relations if inverse else second)
         mixing = self.core.mixing(self.R[groups.relations])
         rows = self.E[first[groups.order]]
-        ask = self.core.object_queries if direction == "object" else self.core.subject_queries
         queries = torch.empty_like(rows)
-        queries[groups.order] = ask(mixing, rows, groups)
+        queries[groups.order] = (
+            self.core.object_queries(mixing, rows, groups, Dropout.none())
+            if direction == "object" or inverse
+            else self.core.subject_queries(mixing, rows, groups)
+        )
         return queries
 
     def candidates(self, direction: Direction) -> Tensor:
         """What queries of this direction are multiplied with: E, or R for relations."""
-        return self.R.detach() if direction == "relation" else self.E.detach()
+        return self.R.detach()[: self.relations] if direction == "relation" else self.E.detach()
 
     @torch.no_grad()
     def score(self, triples: Tensor) -> Tensor:

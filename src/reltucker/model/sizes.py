@@ -1,10 +1,13 @@
 """Effective sizes: how many non-zero free parameters (nnfp) a model really has."""
 
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 import torch
 
 from reltucker.model.relational_tucker import RelationalTucker
+
+View = Literal["fixed", "constrained"]
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,7 @@ class Sizes:
     nnfp_relations: int
     nnfp_entities: int
     relations: int
+    core_density: float
 
     @property
     def effective_relation_size(self) -> float:
@@ -35,11 +39,21 @@ class Sizes:
         }
 
 
-def sizes_of(model: RelationalTucker) -> Sizes:
-    """Count the non-zero free parameters of a model."""
-    return Sizes(
-        nnfp_core=model.core.free_entries(),
-        nnfp_relations=int(torch.count_nonzero(model.R)),
-        nnfp_entities=int(torch.count_nonzero(model.E)),
-        relations=model.R.shape[0],
-    )
+@torch.no_grad()
+def sizes_of(model: RelationalTucker, view: View = "fixed") -> Sizes:
+    """Count the non-zero free parameters of a model in either view.
+
+    In the constrained-core view R is the identity and has no free parameter. The slices of a
+    bilinear model have as many free parameters as its relation embeddings, however often each
+    stands in M_k, so its effective sizes are those of the fixed-core view. A learned core has free
+    mixing matrices there.
+    """
+    core = model.core
+    entities = int(torch.count_nonzero(model.E))
+    relations = int(torch.count_nonzero(model.R))
+    if view == "fixed":
+        return Sizes(core.free_entries(), relations, entities, model.relations, core.density())
+    matrices = core.mixing_matrices(model.R)
+    nonzero = int(torch.count_nonzero(matrices))
+    free = relations if core.is_fixed else nonzero
+    return Sizes(free, 0, entities, model.relations, nonzero / matrices.numel())

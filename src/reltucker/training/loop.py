@@ -7,16 +7,18 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from reltucker.errors import GraphError, RunError, ScoreError
+from reltucker.errors import GraphError, RecipeError, RunError, ScoreError
 from reltucker.evaluation import rank_split
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, RelationalTucker, sizes_of
-from reltucker.training.memory import keep_freed_memory
+from reltucker.training.memory import keep_freed_memory, physical_memory
 from reltucker.training.objective import NegativeSampling, check_negatives
-from reltucker.training.recipe import ModelSettings, Recipe
+from reltucker.training.recipe import Recipe
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
 from reltucker.training.stopping import EarlyStopping
 from reltucker.training.threads import limited_threads, threads_for
+
+BYTES = 4
 
 
 class Watcher(Protocol):
@@ -29,10 +31,16 @@ class Watcher(Protocol):
         """An epoch has ended; `record` is its line of epochs.jsonl."""
 
 
-def build_model(settings: ModelSettings, entities: int, relations: int) -> RelationalTucker:
+def build_model(recipe: Recipe, entities: int, relations: int) -> RelationalTucker:
     """The model of a recipe for a graph of this size, its parameters not yet drawn."""
-    core = CORES[settings.name].build(settings.entity_dim, settings.relation_dim, relations)
-    return RelationalTucker(entities, relations, core)
+    settings = recipe.model
+    core = CORES[settings.name]
+    options = recipe.core.model_dump(exclude_none=True)
+    for option in options:
+        if option not in core.options:
+            raise RecipeError(f"core.{option}: {settings.name} has no such option; leave it out")
+    built = core.build(settings.entity_dim, settings.relation_dim, relations, **options)
+    return RelationalTucker(entities, relations, built, reciprocal=settings.reciprocal)
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -49,7 +57,15 @@ def check(recipe: Recipe, graph: KnowledgeGraph) -> None:
     if not len(graph.train):
         raise GraphError(f"{graph.name}: there are no training triples")
     check_negatives(recipe.train.negatives, graph.seen_entities)
-    build_model(recipe.model, 1, len(graph.relations))
+    with torch.device("meta"):
+        model = build_model(recipe, len(graph.entities), len(graph.relations))
+    needed = 4 * BYTES * sum(parameter.numel() for parameter in model.parameters())
+    if needed > physical_memory():
+        raise RecipeError(
+            f"model.entity_dim and model.relation_dim: training would need about "
+            f"{needed / 2**30:,.0f} GiB of memory, and the machine has "
+            f"{physical_memory() / 2**30:,.0f}; choose smaller ones"
+        )
     choose_device(recipe.train.device)
 
 
@@ -68,7 +84,7 @@ class Training:
         device = choose_device(settings.device)
         keep_freed_memory()
         self.generator = torch.Generator().manual_seed(settings.seed)
-        self.model = build_model(recipe.model, len(graph.entities), len(graph.relations))
+        self.model = build_model(recipe, len(graph.entities), len(graph.relations))
         self.model.reset(self.generator, recipe.model.init_scale)
         self.model.to(device)
         self.optimizer = torch.optim.Adagrad(

@@ -1,6 +1,7 @@
-"""Freed memory stays with the process: fresh pages are dear in a loop that makes large tensors."""
+"""Memory: how much there is, and how freed memory stays with the process."""
 
 import ctypes
+import os
 import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
@@ -21,3 +22,11 @@ def keep_freed_memory() -> None:
         return
     mallopt(_M_MMAP_MAX, 0)
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def physical_memory() -> float:
+    """Bytes of the machine's memory; without a limit where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")

@@ -57,10 +57,9 @@ class NegativeSampling:
             entities = apply_dropout(entities, entity_dropout, self._dropped)
 
         model.zero_grad()
-        mixing = model.core.mixing(model.R[groups.relations])
         rows = entities[given].requires_grad_()
         subjects, objects = rows.chunk(2)
-        queries = torch.cat(model.core.queries(mixing, subjects, objects, groups, mixing_dropout))
+        queries = model.training_queries(subjects, objects, groups, mixing_dropout)
         candidates = draw_candidates(asked, settings.negatives, self.population, keys[2])
         losses, weights, query_gradient = sampled_softmax(queries.detach(), entities, candidates)
         weights /= len(triples)

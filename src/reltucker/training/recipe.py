@@ -36,6 +36,7 @@ class ModelSettings(_Settings):
     relation_dim: int | None = Field(
         None, ge=1, le=100_000_000, description="d_r; by default what the core suggests"
     )
+    reciprocal: bool = Field(False, description="a second embedding for each inverse relation")
     init_scale: float = Field(1.0, gt=0, description="scale of the initial embeddings")
 
     @field_validator("name")
@@ -44,6 +45,14 @@ class ModelSettings(_Settings):
         if name not in CORES:
             raise ValueError(f"there is no model {name!r}{_nearest(name, CORES)}")
         return name
+
+
+class CoreSettings(_Settings):
+    """Options of single cores; one that the chosen core does not have is refused."""
+
+    scalar_share: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
+        None, description="analogy: share of coordinates with 1x1 blocks (0.5)"
+    )
 
 
 class TrainSettings(_Settings):
@@ -71,6 +80,7 @@ class Recipe(_Settings):
 
     graph: GraphSettings = GraphSettings()
     model: ModelSettings = ModelSettings()
+    core: CoreSettings = CoreSettings()
     train: TrainSettings = TrainSettings()
 
     @classmethod

@@ -1,10 +1,29 @@
 """The cores: one short description for each model of the family."""
 
-from reltucker.model.cores.core import Core
+from reltucker.model.cores.core import Core, MatrixCore
 from reltucker.model.cores.dense import DenseCore
-from reltucker.model.cores.fixed import ComplexCore, FixedCore
+from reltucker.model.cores.fixed import (
+    AnalogyCore,
+    ComplexCore,
+    CpCore,
+    DistMultCore,
+    FixedCore,
+    HoleCore,
+    RescalCore,
+)
 
-CORES: dict[str, type[Core]] = {"drt": DenseCore, "complex": ComplexCore}
+CORES: dict[str, type[Core]] = {
+    core.name: core
+    for core in (
+        DenseCore,
+        RescalCore,
+        DistMultCore,
+        CpCore,
+        ComplexCore,
+        HoleCore,
+        AnalogyCore,
+    )
+}
 """Every model by the name that recipes use."""
 
-__all__ = ["CORES", "ComplexCore", "Core", "DenseCore", "FixedCore"]
+__all__ = ["CORES", "Core", "DenseCore", "FixedCore", "MatrixCore", "RescalCore"]

@@ -1,6 +1,7 @@
 """What a core is: the one thing in which the models of this family differ."""
 
 from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,9 @@ class Core(nn.Module, ABC):
     mixing matrices M_k = G x_3 r_k, built once for each distinct relation of a batch.
     """
 
-    name: str
+    name: ClassVar[str]
+    options: ClassVar[frozenset[str]] = frozenset()
+    """Settings of a recipe's section [core] that this core takes."""
 
     def __init__(self, entity_dim: int, relation_dim: int) -> None:
         super().__init__()
@@ -27,7 +30,9 @@ class Core(nn.Module, ABC):
 
     @classmethod
     @abstractmethod
-    def build(cls, entity_dim: int, relation_dim: int | None, relations: int) -> "Core":
+    def build(
+        cls, entity_dim: int, relation_dim: int | None, relations: int, **options: Any
+    ) -> Self:
         """The core for a recipe's sizes and a graph with so many relations."""
 
     @abstractmethod
@@ -47,8 +52,10 @@ class Core(nn.Module, ABC):
         with dropout on the compact form."""
 
     @abstractmethod
-    def object_queries(self, mixing: Tensor, subjects: Tensor, groups: RelationGroups) -> Tensor:
-        """e_i^T M_k for rows grouped by relation: (B, d_e)."""
+    def object_queries(
+        self, mixing: Tensor, subjects: Tensor, groups: RelationGroups, dropout: Dropout
+    ) -> Tensor:
+        """e_i^T M_k for rows grouped by relation: (B, d_e), differentiable."""
 
     @abstractmethod
     def subject_queries(self, mixing: Tensor, objects: Tensor, groups: RelationGroups) -> Tensor:
@@ -66,10 +73,48 @@ class Core(nn.Module, ABC):
     def reset(self, generator: torch.Generator) -> None:
         """Draw the learned entries anew; a fixed core has none."""
 
+    @property
+    @abstractmethod
+    def is_fixed(self) -> bool:
+        """Whether G is given, so that all free parameters of a relation are in r_k."""
+
+    @abstractmethod
+    def nonzero_entries(self) -> int:
+        """How many entries of G are not zero, be they fixed or learned."""
+
     def free_entries(self) -> int:
         """nnfp(G): how many entries of the core are free parameters and not zero."""
-        return sum(int(torch.count_nonzero(p)) for p in self.parameters())
+        return 0 if self.is_fixed else self.nonzero_entries()
+
+    def density(self) -> float:
+        """The share of entries of G that are not zero."""
+        return self.nonzero_entries() / (self.entity_dim**2 * self.relation_dim)
 
     def mixing_matrices(self, relations: Tensor) -> Tensor:
         """Explicit M_k = sum_l r_kl G_l: (U, d_r) to (U, d_e, d_e)."""
         return torch.einsum("ijl,ul->uij", self.tensor().to(relations), relations)
+
+
+class MatrixCore(Core):
+    """A core whose compact form is the matrices M_k (U, d_e, d_e) themselves."""
+
+    def queries(
+        self,
+        mixing: Tensor,
+        subjects: Tensor,
+        objects: Tensor,
+        groups: RelationGroups,
+        dropout: Dropout,
+    ) -> tuple[Tensor, Tensor]:
+        """e_i^T M_k and M_k e_j."""
+        return groups.both_products(mixing, subjects, objects, dropout)
+
+    def object_queries(
+        self, mixing: Tensor, subjects: Tensor, groups: RelationGroups, dropout: Dropout
+    ) -> Tensor:
+        """e_i^T M_k."""
+        return groups.products(mixing, subjects, dropout)
+
+    def subject_queries(self, mixing: Tensor, objects: Tensor, groups: RelationGroups) -> Tensor:
+        """M_k e_j."""
+        return groups.products(mixing.transpose(1, 2), objects, Dropout.none())

@@ -1,26 +1,37 @@
 """DRT: a free dense core, every entry of which is learned."""
 
+from typing import Any, Self
+
 import torch
 from torch import Tensor, nn
 
-from reltucker.kernels import Dropout
-from reltucker.model.cores.core import Core
-from reltucker.model.groups import RelationGroups, grouped_product, grouped_queries
+from reltucker.model.cores.core import MatrixCore
 
 
-class DenseCore(Core):
+class DenseCore(MatrixCore):
     """G is a parameter. It is stored as (d_r, d_e * d_e), so that all M_k are one product R G."""
 
     name = "drt"
+    is_fixed = False
 
     def __init__(self, entity_dim: int, relation_dim: int) -> None:
         super().__init__(entity_dim, relation_dim)
-        self.slices = nn.Parameter(torch.empty(self.relation_dim, entity_dim * entity_dim))
+        self.slices = nn.Parameter(torch.empty(relation_dim, entity_dim * entity_dim))
 
     @classmethod
-    def build(cls, entity_dim: int, relation_dim: int | None, relations: int) -> "DenseCore":
+    def build(
+        cls, entity_dim: int, relation_dim: int | None, relations: int, **options: Any
+    ) -> Self:
         """d_r is free; by default no more than there are relations, nor more than d_e."""
         return cls(entity_dim, min(relations, entity_dim) if relation_dim is None else relation_dim)
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> Self:
+        """A core with the given entries (d_e, d_e, d_r)."""
+        core = cls(tensor.shape[0], tensor.shape[2]).to(tensor.dtype)
+        with torch.no_grad():
+            core.slices.copy_(tensor.permute(2, 0, 1).flatten(1))
+        return core
 
     def reset(self, generator: torch.Generator) -> None:
         """Draw every g_ijl from a normal distribution that keeps the scale of a score near that of
@@ -32,25 +43,6 @@ class DenseCore(Core):
         """M_k = sum_l r_kl G_l: (U, d_r) to (U, d_e, d_e)."""
         return (relations @ self.slices).view(-1, self.entity_dim, self.entity_dim)
 
-    def queries(
-        self,
-        mixing: Tensor,
-        subjects: Tensor,
-        objects: Tensor,
-        groups: RelationGroups,
-        dropout: Dropout,
-    ) -> tuple[Tensor, Tensor]:
-        """e_i^T M_k and M_k e_j, one small product for each group."""
-        return grouped_queries(mixing, subjects, objects, groups, dropout)
-
-    def object_queries(self, mixing: Tensor, subjects: Tensor, groups: RelationGroups) -> Tensor:
-        """e_i^T M_k."""
-        return grouped_product(subjects, mixing, groups)
-
-    def subject_queries(self, mixing: Tensor, objects: Tensor, groups: RelationGroups) -> Tensor:
-        """M_k e_j."""
-        return grouped_product(objects, mixing.transpose(1, 2), groups)
-
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
         """t_l = e_i^T G_l e_j, as the product of vec(e_i e_j^T) with the slices."""
         outer = (subjects.unsqueeze(2) * objects.unsqueeze(1)).flatten(1)
@@ -60,3 +52,7 @@ class DenseCore(Core):
         """G (d_e, d_e, d_r)."""
         d = self.entity_dim
         return self.slices.detach().view(self.relation_dim, d, d).permute(1, 2, 0).contiguous()
+
+    def nonzero_entries(self) -> int:
+        """How many learned entries are not zero."""
+        return int(torch.count_nonzero(self.slices))

@@ -1,23 +1,29 @@
-"""Cores that are fixed and sparse: their pattern is the model, and no tensor is kept."""
+"""The bilinear models: cores that are fixed and sparse. Their pattern is the model.
 
-from typing import Self
+A core is described twice: by `entries`, the non-zero g_ijl as in the paper, and by the products
+that use them (`left`, `right`, `between`), which need no tensor. A test shows that both agree.
+Halves of a vector are written e_i = (x, y), e_j = (u, v), r_k = (a, b).
+"""
+
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from reltucker.errors import RecipeError
 from reltucker.kernels import Dropout
-from reltucker.model.cores.core import Core
+from reltucker.model.cores.core import Core, MatrixCore
 from reltucker.model.dropout import dropped
 from reltucker.model.groups import RelationGroups
 
+Entries = tuple[Tensor, Tensor, Tensor, Tensor]
+"""i, j, l (0-based) and value of the non-zero entries of G."""
+
 
 class FixedCore(Core):
-    """A core without parameters whose M_k is linear in r_k and applied row by row.
+    """A core without parameters: d_r follows from d_e, and G from its entries."""
 
-    A subclass describes its pattern twice: `entries`, the non-zero g_ijl, and the three products
-    that use them (`left`, `right`, `between`); a test shows that both agree.
-    """
+    is_fixed = True
 
     def __init__(self, entity_dim: int) -> None:
         super().__init__(entity_dim, self.relation_dim_for(entity_dim))
@@ -28,9 +34,11 @@ class FixedCore(Core):
         return entity_dim
 
     @classmethod
-    def build(cls, entity_dim: int, relation_dim: int | None, relations: int) -> Self:
-        """d_r follows from d_e."""
-        core = cls(entity_dim)
+    def build(
+        cls, entity_dim: int, relation_dim: int | None, relations: int, **options: Any
+    ) -> Self:
+        """The core for d_e; a d_r that is given must be the one that follows."""
+        core = cls(entity_dim, **options)
         if relation_dim not in (None, core.relation_dim):
             raise RecipeError(
                 f"model.relation_dim = {relation_dim}: {cls.name} with entity_dim {entity_dim} "
@@ -41,8 +49,55 @@ class FixedCore(Core):
     def reset(self, generator: torch.Generator) -> None:
         """Nothing to draw."""
 
+    def entries(self) -> Entries:
+        """The non-zero entries of G."""
+        raise NotImplementedError
+
+    def nonzero_entries(self) -> int:
+        """How many entries the pattern has."""
+        return len(self.entries()[0])
+
+    def tensor(self) -> Tensor:
+        """G (d_e, d_e, d_r) from the pattern's entries."""
+        g = torch.zeros(self.entity_dim, self.entity_dim, self.relation_dim)
+        i, j, l, value = self.entries()
+        g[i, j, l] = value
+        return g
+
+
+class RescalCore(FixedCore, MatrixCore):
+    """RESCAL: d_r = d_e^2, and every entry of r_k has a place of its own: M_k = reshape(r_k)."""
+
+    name = "rescal"
+
+    @classmethod
+    def relation_dim_for(cls, entity_dim: int) -> int:
+        """d_r = d_e^2."""
+        return entity_dim**2
+
+    def entries(self) -> Entries:
+        """g_ijl = 1 for i = floor(l / d_e), j = l mod d_e."""
+        l = torch.arange(self.relation_dim)
+        return l // self.entity_dim, l % self.entity_dim, l, torch.ones(len(l))
+
     def mixing(self, relations: Tensor) -> Tensor:
-        """r_k itself: the pattern says where its entries stand in M_k."""
+        """M_k = reshape(r_k): (U, d_e^2) to (U, d_e, d_e)."""
+        return relations.view(-1, self.entity_dim, self.entity_dim)
+
+    def mixing_matrices(self, relations: Tensor) -> Tensor:
+        """M_k = reshape(r_k); the tensor of d_e^4 entries is not needed."""
+        return self.mixing(relations)
+
+    def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
+        """vec(e_i e_j^T)."""
+        return (subjects.unsqueeze(2) * objects.unsqueeze(1)).flatten(1)
+
+
+class RowCore(FixedCore):
+    """A fixed core whose M_k is applied row by row: the compact form is r_k itself."""
+
+    def mixing(self, relations: Tensor) -> Tensor:
+        """r_k: the pattern says where its entries stand in M_k."""
         return relations
 
     def queries(
@@ -57,9 +112,11 @@ class FixedCore(Core):
         relations = dropped(mixing, dropout)[groups.index]
         return self.left(subjects, relations), self.right(relations, objects)
 
-    def object_queries(self, mixing: Tensor, subjects: Tensor, groups: RelationGroups) -> Tensor:
+    def object_queries(
+        self, mixing: Tensor, subjects: Tensor, groups: RelationGroups, dropout: Dropout
+    ) -> Tensor:
         """e_i^T M_k."""
-        return self.left(subjects, mixing[groups.index])
+        return self.left(subjects, dropped(mixing, dropout)[groups.index])
 
     def subject_queries(self, mixing: Tensor, objects: Tensor, groups: RelationGroups) -> Tensor:
         """M_k e_j."""
@@ -68,17 +125,6 @@ class FixedCore(Core):
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
         """G x_1 e_i x_2 e_j."""
         return self.between(subjects, objects)
-
-    def tensor(self) -> Tensor:
-        """G (d_e, d_e, d_r) from the pattern's entries."""
-        g = torch.zeros(self.entity_dim, self.entity_dim, self.relation_dim)
-        i, j, k, value = self.entries()
-        g[i, j, k] = value
-        return g
-
-    def entries(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The non-zero entries of G: i, j, l (0-based) and value."""
-        raise NotImplementedError
 
     def left(self, subjects: Tensor, relations: Tensor) -> Tensor:
         """e_i^T M_k row by row: (B, d_e), (B, d_r) to (B, d_e)."""
@@ -93,33 +139,83 @@ class FixedCore(Core):
         raise NotImplementedError
 
 
-class ComplexCore(FixedCore):
-    """ComplEx: e = (x, y) holds real and imaginary parts, r = (a, b), and
+class DistMultCore(RowCore):
+    """DistMult: M_k = diag(r_k), hence symmetric scores."""
 
-    M_k = ((diag a, diag b), (-diag b, diag a)).
-    """
+    name = "distmult"
+
+    def entries(self) -> Entries:
+        """g_iii = 1."""
+        i = torch.arange(self.entity_dim)
+        return i, i, i, torch.ones(self.entity_dim)
+
+    def left(self, subjects: Tensor, relations: Tensor) -> Tensor:
+        """e_i r."""
+        return subjects * relations
+
+    def right(self, relations: Tensor, objects: Tensor) -> Tensor:
+        """r e_j."""
+        return relations * objects
+
+    def between(self, subjects: Tensor, objects: Tensor) -> Tensor:
+        """e_i e_j."""
+        return subjects * objects
+
+
+class CpCore(RowCore):
+    """CP: x describes an entity as subject, y as object; M_k = ((0, diag r_k), (0, 0))."""
+
+    name = "cp"
+
+    @classmethod
+    def relation_dim_for(cls, entity_dim: int) -> int:
+        """d_r = d_e / 2."""
+        _check_even(entity_dim, cls.name, "half of it for subjects and half for objects")
+        return entity_dim // 2
+
+    def entries(self) -> Entries:
+        """g_(i, i + d_e/2, i) = 1."""
+        i = torch.arange(self.relation_dim)
+        return i, i + self.relation_dim, i, torch.ones(self.relation_dim)
+
+    def left(self, subjects: Tensor, relations: Tensor) -> Tensor:
+        """(0, x r)."""
+        x, y = subjects.chunk(2, dim=1)
+        return torch.cat([torch.zeros_like(y), x * relations], dim=1)
+
+    def right(self, relations: Tensor, objects: Tensor) -> Tensor:
+        """(r v, 0)."""
+        u, v = objects.chunk(2, dim=1)
+        return torch.cat([relations * v, torch.zeros_like(u)], dim=1)
+
+    def between(self, subjects: Tensor, objects: Tensor) -> Tensor:
+        """x v."""
+        return subjects.chunk(2, dim=1)[0] * objects.chunk(2, dim=1)[1]
+
+
+class ComplexCore(RowCore):
+    """ComplEx: real and imaginary parts; M_k = ((diag a, diag b), (-diag b, diag a))."""
 
     name = "complex"
 
     @classmethod
     def relation_dim_for(cls, entity_dim: int) -> int:
         """d_r = d_e, which must be even."""
-        if entity_dim % 2:
-            raise RecipeError(
-                f"model.entity_dim = {entity_dim}: complex needs an even number, half of it for "
-                "real and half for imaginary parts"
-            )
+        _check_even(entity_dim, cls.name, "half of it for real and half for imaginary parts")
         return entity_dim
 
-    def entries(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def entries(self) -> Entries:
         """g_ijk as in the paper's case distinction."""
         half = self.entity_dim // 2
         low = torch.arange(half)
         high = low + half
-        i = torch.cat([low, high, low, high])
-        j = torch.cat([low, high, high, low])
-        k = torch.cat([low, low, high, high])
-        return i, j, k, torch.ones(4 * half).index_fill_(0, torch.arange(3 * half, 4 * half), -1.0)
+        one = torch.ones(half)
+        return (
+            torch.cat([low, high, low, high]),
+            torch.cat([low, high, high, low]),
+            torch.cat([low, low, high, high]),
+            torch.cat([one, one, one, -one]),
+        )
 
     def left(self, subjects: Tensor, relations: Tensor) -> Tensor:
         """(x a - y b, x b + y a)."""
@@ -128,13 +224,105 @@ class ComplexCore(FixedCore):
         return torch.cat([x * a - y * b, x * b + y * a], dim=1)
 
     def right(self, relations: Tensor, objects: Tensor) -> Tensor:
-        """(a x + b y, a y - b x)."""
-        x, y = objects.chunk(2, dim=1)
+        """(a u + b v, a v - b u)."""
+        u, v = objects.chunk(2, dim=1)
         a, b = relations.chunk(2, dim=1)
-        return torch.cat([a * x + b * y, a * y - b * x], dim=1)
+        return torch.cat([a * u + b * v, a * v - b * u], dim=1)
 
     def between(self, subjects: Tensor, objects: Tensor) -> Tensor:
-        """(x_i x_j + y_i y_j, x_i y_j - y_i x_j)."""
+        """(x u + y v, x v - y u)."""
         x, y = subjects.chunk(2, dim=1)
         u, v = objects.chunk(2, dim=1)
         return torch.cat([x * u + y * v, x * v - y * u], dim=1)
+
+
+class HoleCore(RowCore):
+    """HolE: s = r_k . (e_i * e_j) with * the circular correlation, computed by FFT."""
+
+    name = "hole"
+
+    def entries(self) -> Entries:
+        """g_(t, (l + t) mod d_e, l) = 1."""
+        d = self.entity_dim
+        t = torch.arange(d).repeat_interleave(d)
+        l = torch.arange(d).repeat(d)
+        return t, (l + t) % d, l, torch.ones(d * d)
+
+    def left(self, subjects: Tensor, relations: Tensor) -> Tensor:
+        """The circular convolution of e_i and r."""
+        return _convolution(subjects, relations, self.entity_dim)
+
+    def right(self, relations: Tensor, objects: Tensor) -> Tensor:
+        """The circular correlation of r and e_j."""
+        return _correlation(relations, objects, self.entity_dim)
+
+    def between(self, subjects: Tensor, objects: Tensor) -> Tensor:
+        """The circular correlation of e_i and e_j."""
+        return _correlation(subjects, objects, self.entity_dim)
+
+
+class AnalogyCore(RowCore):
+    """Analogy: M_k is block-diagonal and normal, with blocks (a) and ((a, -b), (b, a)).
+
+    A share of the coordinates has 1x1 blocks, as in DistMult; a coordinate p of the first half of
+    the others forms a 2x2 block with its counterpart of the second half (ComplEx, transposed).
+    """
+
+    name = "analogy"
+    options = frozenset({"scalar_share"})
+
+    def __init__(self, entity_dim: int, scalar_share: float = 0.5) -> None:
+        super().__init__(entity_dim)
+        self.pairs = min(round(entity_dim * (1.0 - scalar_share) / 2), entity_dim // 2)
+        self.scalars = entity_dim - 2 * self.pairs
+
+    def entries(self) -> Entries:
+        """g_iii = 1 for scalars; four entries for each parameter pair of a 2x2 block."""
+        s = torch.arange(self.scalars)
+        low = self.scalars + torch.arange(self.pairs)
+        high = low + self.pairs
+        one = torch.ones(self.pairs)
+        return (
+            torch.cat([s, low, high, low, high]),
+            torch.cat([s, low, high, high, low]),
+            torch.cat([s, low, low, high, high]),
+            torch.cat([torch.ones(self.scalars), one, one, -one, one]),
+        )
+
+    def _parts(self, vectors: Tensor) -> tuple[Tensor, ...]:
+        return torch.split(vectors, [self.scalars, self.pairs, self.pairs], dim=1)
+
+    def left(self, subjects: Tensor, relations: Tensor) -> Tensor:
+        """(s r, x a + y b, y a - x b)."""
+        s, x, y = self._parts(subjects)
+        r, a, b = self._parts(relations)
+        return torch.cat([s * r, x * a + y * b, y * a - x * b], dim=1)
+
+    def right(self, relations: Tensor, objects: Tensor) -> Tensor:
+        """(r s, a u - b v, b u + a v)."""
+        s, u, v = self._parts(objects)
+        r, a, b = self._parts(relations)
+        return torch.cat([r * s, a * u - b * v, b * u + a * v], dim=1)
+
+    def between(self, subjects: Tensor, objects: Tensor) -> Tensor:
+        """(s s', x u + y v, y u - x v)."""
+        s, x, y = self._parts(subjects)
+        t, u, v = self._parts(objects)
+        return torch.cat([s * t, x * u + y * v, y * u - x * v], dim=1)
+
+
+def _convolution(x: Tensor, y: Tensor, d: int) -> Tensor:
+    """z_j = sum_t x_t y_(j - t mod d), row by row."""
+    product: Tensor = torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(y), n=d)
+    return product
+
+
+def _correlation(x: Tensor, y: Tensor, d: int) -> Tensor:
+    """z_l = sum_t x_t y_(l + t mod d), row by row."""
+    product: Tensor = torch.fft.irfft(torch.fft.rfft(x).conj() * torch.fft.rfft(y), n=d)
+    return product
+
+
+def _check_even(entity_dim: int, name: str, why: str) -> None:
+    if entity_dim % 2:
+        raise RecipeError(f"model.entity_dim = {entity_dim}: {name} needs an even number, {why}")

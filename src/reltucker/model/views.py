@@ -1,0 +1,95 @@
+"""The two views of a decomposition, and what can be turned into what, with the same scores.
+
+In the fixed-core view G is given (or learned) and r_k says what is placed where. In the
+constrained-core view R is the identity, so that G_k = M_k holds the mixing matrices themselves.
+"""
+
+import torch
+from torch import Tensor
+
+from reltucker.errors import ReltuckerError
+from reltucker.model.cores import Core, DenseCore, FixedCore, RescalCore
+from reltucker.model.relational_tucker import RelationalTucker
+
+
+def explicit_core_view(model: RelationalTucker) -> RelationalTucker:
+    """The same E and R with the core written out, entry by entry."""
+    return _assemble(model, model.R, DenseCore.of(model.core.tensor().to(model.E)))
+
+
+def constrained_core_view(model: RelationalTucker) -> RelationalTucker:
+    """R = identity and G_k = M_k, hence d_r = K."""
+    matrices = _matrices(model)
+    identity = torch.eye(len(matrices)).to(model.R)
+    return _assemble(model, identity, DenseCore.of(matrices.permute(1, 2, 0)))
+
+
+def fixed_core_view(
+    model: RelationalTucker, core: FixedCore, tolerance: float = 1e-5
+) -> RelationalTucker:
+    """The bilinear model with the given pattern that has the same mixing matrices.
+
+    r_kl is read off the places of M_k that the pattern gives to l. Raises ReltuckerError when the
+    mixing matrices do not have the pattern.
+    """
+    if core.entity_dim != model.core.entity_dim:
+        raise ReltuckerError(
+            f"the pattern has entity_dim {core.entity_dim}, the model {model.core.entity_dim}"
+        )
+    matrices = _matrices(model)
+    i, j, l, value = core.entries()
+    weight = torch.zeros(core.relation_dim).index_add_(0, l, value**2).to(matrices)
+    relations = torch.zeros(len(matrices), core.relation_dim).to(matrices)
+    relations.index_add_(1, l, matrices[:, i, j] * value.to(matrices))
+    relations /= weight
+    difference = (core.mixing_matrices(relations) - matrices).abs().max()
+    if difference > tolerance * max(1.0, float(matrices.abs().max())):
+        raise ReltuckerError(
+            f"the mixing matrices do not have the pattern of {core.name} (off by {difference:.2g})"
+        )
+    return _assemble(model, relations, core)
+
+
+def as_rescal(model: RelationalTucker) -> RelationalTucker:
+    """The RESCAL model with the same mixing matrices: r_k = vec(M_k)."""
+    matrices = _matrices(model)
+    return _assemble(model, matrices.flatten(1), RescalCore(model.core.entity_dim))
+
+
+def from_tucker3(
+    subjects: Tensor, objects: Tensor, relations: Tensor, core: Tensor
+) -> RelationalTucker:
+    """The RT decomposition of the same tensor as the Tucker3 decomposition A, B, C, H.
+
+    E = (A B), R = C, and H_l stands in the upper right block of G_l:
+    A (N, d_a), B (N, d_b), C (K, d_c), H (d_a, d_b, d_c) to d_e = d_a + d_b, d_r = d_c.
+    """
+    d_a, d_b, d_c = core.shape
+    shapes = (subjects.shape[1], objects.shape[1], relations.shape[1])
+    if shapes != (d_a, d_b, d_c) or len(subjects) != len(objects):
+        raise ReltuckerError(
+            f"the factors do not fit: A {tuple(subjects.shape)}, B {tuple(objects.shape)}, "
+            f"C {tuple(relations.shape)}, H {tuple(core.shape)}; A and B need a row for each entity"
+        )
+    g = core.new_zeros(d_a + d_b, d_a + d_b, d_c)
+    g[:d_a, d_a:] = core
+    model = RelationalTucker(len(subjects), len(relations), DenseCore.of(g)).to(core.dtype)
+    with torch.no_grad():
+        model.E.copy_(torch.cat([subjects, objects], dim=1))
+        model.R.copy_(relations)
+    return model
+
+
+@torch.no_grad()
+def _matrices(model: RelationalTucker) -> Tensor:
+    return model.core.mixing_matrices(model.R)
+
+
+@torch.no_grad()
+def _assemble(model: RelationalTucker, relations: Tensor, core: Core) -> RelationalTucker:
+    entities = len(model.E)
+    viewed = RelationalTucker(entities, model.relations, core, reciprocal=model.reciprocal)
+    viewed = viewed.to(model.E.device, model.E.dtype)
+    viewed.E.copy_(model.E)
+    viewed.R.copy_(relations)
+    return viewed
