@@ -120,6 +120,20 @@ class Run:
             self.__dict__.pop("model", None)
         return self
 
+    def describe(self) -> dict[str, Any]:
+        """The model's sizes, JSON-ready: in the fixed-core view, and under `constrained` in the
+        other one."""
+        model = self.model
+        return {
+            "model": self.recipe.model.name,
+            "entity_dim": model.core.entity_dim,
+            "relation_dim": model.core.relation_dim,
+            "reciprocal": model.reciprocal,
+            "entities": len(model.E),
+            **sizes_of(model).to_dict(),
+            "constrained": sizes_of(model, "constrained").to_dict(),
+        }
+
     def evaluate(
         self, split: SplitName = "test", by: Breakdown | None = None, *, progress: bool = True
     ) -> Evaluation:

@@ -55,6 +55,17 @@ def test_evaluate_prints_one_json_document(folder: Path) -> None:
     assert figures["paper"]["mrr"] <= figures["seen"]["mrr"]
 
 
+def test_describe_model_counts_parameters(folder: Path) -> None:
+    figures = json.loads(reltucker("describe-model", "run", "--json", cwd=folder).stdout)
+    assert figures["nnfp_core"] == 8 * 8 * 8
+    assert figures["nnfp_relations"] == 20 * 8
+    assert figures["nnfp_entities"] == 442 * 8
+    assert figures["effective_parameters"] == 8 * 8 * 8 + 20 * 8 + 442 * 8
+    assert figures["core_density"] == 1.0
+    assert figures["constrained"]["nnfp_core"] == 20 * 8 * 8
+    assert "constrained core" in reltucker("describe-model", "run", cwd=folder).stdout
+
+
 def test_evaluate_breaks_down(folder: Path) -> None:
     figures = json.loads(
         reltucker(
@@ -145,6 +156,9 @@ def test_data_commands(folder: Path) -> None:
         (["train", "families", "--set", "train.epoch=3"], "did you mean 'train.epochs'"),
         (["train", "families", "--model", "complex", "--entity-dim", "7"], "even"),
         (["train", "families", "--out", "run"], "holds a run already"),
+        (["train", "families", "--set", "core.scalar_share=0.5"], "drt has no such option"),
+        (["train", "families", "--set", "core.scalar_share=2"], "core.scalar_share"),
+        (["train", "families", "--entity-dim", "9999", "--relation-dim", "9999"], "GiB of memory"),
         (["train", "families", "--set", "train.negatives=1000"], "only 442 entities"),
         (["evaluate", "nowhere"], "not a run folder"),
         (["resume", "nowhere"], "not a run folder"),

@@ -63,6 +63,30 @@ def test_ranks_equal_brute_force_under_every_protocol(seed: int, split: str) -> 
         assert ranking.of(protocol, "subject").tolist() == subjects
 
 
+@pytest.mark.parametrize("name", sorted(CORES))
+def test_reciprocal_relations_answer_subject_queries_through_the_inverse(name: str) -> None:
+    graph = random_graph(9)
+    core = CORES[name].build(4, None, 4)
+    model = RelationalTucker(len(graph.entities), 4, core, reciprocal=True)
+    model.reset(torch.Generator().manual_seed(9))
+    # The same rankings from a model that knows the inverse relations as relations of their own.
+    twin = RelationalTucker(len(graph.entities), 8, core)
+    with torch.no_grad():
+        twin.E.copy_(model.E)
+        twin.R.copy_(model.R)
+    ranks = rank_split(model, graph)
+    triples = torch.from_numpy(graph.test).long()
+    for number, (i, k, j) in enumerate(triples.tolist()):
+        known = {tuple(t) for s in ("train", "valid", "test") for t in graph.split(s).tolist()}
+        rivals = [e for e in range(len(graph.entities)) if (e, k, j) not in known]
+        inverse = torch.tensor([[j, k + 4, e] for e in [i, *rivals]])
+        scores = twin.score(inverse)
+        expected = 1 + int((scores[1:] > scores[0]).sum())
+        assert abs(ranks.ranks[1, number, 0] - expected) <= 0.5
+    objects = rank_split(twin, graph).ranks[0]
+    assert np.array_equal(ranks.ranks[0], objects)
+
+
 def test_blocks_do_not_change_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(5)
     model = make_model(graph, 5, ties=True)

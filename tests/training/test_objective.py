@@ -10,18 +10,31 @@ from reltucker.training import TrainSettings
 from reltucker.training.objective import NegativeSampling, check_negatives
 
 
-def make(name: str) -> RelationalTucker:
-    model = RelationalTucker(20, 4, CORES[name].build(6, None, 4))
+def make(name: str, reciprocal: bool) -> RelationalTucker:
+    model = RelationalTucker(20, 4, CORES[name].build(6, None, 4), reciprocal=reciprocal)
     model.reset(torch.Generator().manual_seed(3))
     return model
 
 
+def mixing_matrices(
+    model: RelationalTucker, groups: RelationGroups, shift: int, dropout: Dropout
+) -> torch.Tensor:
+    """The explicit M_k of every row, after dropout on their compact form."""
+    compact = dropped(model.core.mixing(model.R[groups.relations + shift]), dropout)
+    if compact.dim() == 3:
+        return compact[groups.index]
+    return model.core.mixing_matrices(compact[groups.index])
+
+
 @pytest.mark.parametrize("name", sorted(CORES))
+@pytest.mark.parametrize("reciprocal", [False, True])
 @pytest.mark.parametrize("rates", [(0.0, 0.0), (0.4, 0.3)])
-def test_gradients_equal_those_of_the_written_loss(name: str, rates: tuple[float, float]) -> None:
+def test_gradients_equal_those_of_the_written_loss(
+    name: str, reciprocal: bool, rates: tuple[float, float]
+) -> None:
     """The loss of the module's docstring in plain autograd, with the same draws."""
     settings = TrainSettings(negatives=5, entity_dropout=rates[0], mixing_dropout=rates[1])
-    model = make(name)
+    model = make(name, reciprocal)
     triples = torch.tensor([[0, 1, 2], [3, 1, 0], [5, 3, 5], [2, 0, 19], [0, 1, 4]])
     objective = NegativeSampling(model, settings, population=18)
     loss = objective.backward(triples, torch.Generator().manual_seed(9))
@@ -37,14 +50,14 @@ def test_gradients_equal_those_of_the_written_loss(name: str, rates: tuple[float
         else torch.ones(20, 6)
     )
     entities = model.E * mask
-    compact = dropped(model.core.mixing(model.R[groups.relations]), Dropout(rates[1], keys[1]))
-    if compact.dim() == 3:
-        matrices = compact[groups.index]
-    else:
-        matrices = model.core.mixing_matrices(compact[groups.index])
+    dropout = Dropout(rates[1], keys[1])
+    matrices = mixing_matrices(model, groups, 0, dropout)
+    inverse = matrices.transpose(1, 2)
+    if reciprocal:
+        inverse = mixing_matrices(model, groups, 4, dropout.another())
     objects, subjects = draw_candidates(torch.cat([j, i]), 5, 18, keys[2]).chunk(2)
     object_scores = torch.einsum("ba,bac,bnc->bn", entities[i], matrices, entities[objects])
-    subject_scores = torch.einsum("bna,bac,bc->bn", entities[subjects], matrices, entities[j])
+    subject_scores = torch.einsum("ba,bac,bnc->bn", entities[j], inverse, entities[subjects])
     first = torch.zeros(5, dtype=torch.long)
     expected = F.cross_entropy(object_scores, first) + F.cross_entropy(subject_scores, first)
     expected.backward()
