@@ -12,6 +12,7 @@ from reltucker.errors import ReltuckerError, ScoreError
 from reltucker.study import (
     chart_svg,
     comparison_bars,
+    core_slices,
     mixing_heat_map,
     relation_bars,
     save_chart,
@@ -191,3 +192,13 @@ def test_save_chart_writes_png_and_svg_of_one_picture(tmp_path: Path):
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["map.SVG", "map.png"]
     with pytest.raises(ReltuckerError, match=r"\.png or \.svg"):
         save_chart(chart, tmp_path / "map.jpg")
+
+
+def test_core_slices_draw_every_entry() -> None:
+    tensor = np.zeros((2, 2, 3))
+    tensor[0, 0, 0], tensor[1, 0, 1] = 1.0, -2.5
+    svg = chart_svg(core_slices(tensor, "a core"))
+    assert svg.count("#eeeeee") >= 10
+    assert all(f"G{l}" in svg for l in (1, 2, 3))
+    with pytest.raises(ReltuckerError, match="slice by slice"):
+        core_slices(np.zeros((100, 100, 100)), "too large")

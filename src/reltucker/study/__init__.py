@@ -3,6 +3,7 @@
 from reltucker.study.charts import (
     chart_svg,
     comparison_bars,
+    core_slices,
     mixing_heat_map,
     relation_bars,
     save_chart,
@@ -19,6 +20,7 @@ __all__ = [
     "Table",
     "chart_svg",
     "comparison_bars",
+    "core_slices",
     "mixing_heat_map",
     "relation_bars",
     "save_chart",

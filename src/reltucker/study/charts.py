@@ -201,6 +201,45 @@ def mixing_heat_map(matrix: npt.NDArray[np.floating[Any]], title: str) -> AnyCha
     return _finished(chart.properties(title=shorten(title, 64)))
 
 
+def core_slices(tensor: npt.NDArray[np.floating[Any]], title: str, columns: int = 8) -> AnyChart:
+    """The frontal slices G_1, G_2, ... of a small core (d_e, d_e, d_r), side by side.
+
+    Cells show the sign of an entry: +1 and -1 are coloured, 0 is pale.
+    """
+    if tensor.ndim != 3 or tensor.size > 4096:
+        raise ReltuckerError("a core of at most 4,096 entries can be drawn slice by slice")
+    cells = [
+        {
+            "slice": f"G{l + 1}",
+            "i": i + 1,
+            "j": j + 1,
+            "value": {1.0: "+1", -1.0: "−1"}.get(float(np.sign(tensor[i, j, l])), "0"),
+        }
+        for l in range(tensor.shape[2])
+        for i in range(tensor.shape[0])
+        for j in range(tensor.shape[1])
+    ]
+    _need(cells, "an entry")
+    size = 18 * tensor.shape[0]
+    bare = alt.Axis(title=None, labels=False, ticks=False, domain=False)
+    color = alt.Color("value:N", title="entry").scale(
+        domain=["+1", "−1", "0"], range=[PALETTE[0], PALETTE[1], "#eeeeee"]
+    )
+    chart = (
+        alt.Chart(_data(cells))
+        .mark_rect(stroke="white", strokeWidth=1.5)
+        .encode(x=alt.X("j:O", axis=bare), y=alt.Y("i:O", axis=bare), color=color)
+        .properties(width=size, height=size)
+        .facet(
+            facet=alt.Facet("slice:N", title=None, sort=_in_order(cell["slice"] for cell in cells)),
+            columns=columns,
+            spacing=12,
+        )
+        .properties(title=title)
+    )
+    return _finished(chart)
+
+
 # -- files ------------------------------------------------------------------------------------
 
 
