@@ -37,7 +37,7 @@ class ModelSettings(_Settings):
         None, ge=1, le=100_000_000, description="d_r; by default what the core suggests"
     )
     reciprocal: bool = Field(False, description="a second embedding for each inverse relation")
-    init_scale: float = Field(1.0, gt=0, description="scale of the initial embeddings")
+    init_scale: float = Field(0.3, gt=0, description="scale of the initial embeddings")
 
     @field_validator("name")
     @classmethod
