@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
+from statistics import median
 from types import TracebackType
 from typing import Any
 
@@ -138,7 +140,9 @@ class TrainingProgress:
                 self.best = (mrr, epoch)
             best = f" (best {self.best[0]:.4f} at epoch {self.best[1]})" if self.best else ""
             parts.append(f"valid MRR {mrr:.4f}{best}")
-        each = self._seconds[-1] / epoch
+        # The first epoch of a process also compiles loops, so it counts only while it is alone.
+        spans = [b - a for a, b in pairwise([0.0, *self._seconds])]
+        each = median(spans[1:][-9:] or spans)
         parts.append(f"{each:.2g} s/epoch" if each < 10 else f"{each:.0f} s/epoch")
         parts.append(f"at most {duration(each * (self.epochs - epoch))} left")
         self.last = "  ".join(parts)

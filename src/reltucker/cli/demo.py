@@ -1,5 +1,7 @@
 """`reltucker demo`: the whole way once, on the built-in graph."""
 
+import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -15,8 +17,6 @@ def command(
     out: Annotated[Path, typer.Option(help="The folder to write")] = Path("demo"),
 ) -> None:
     """Train, compare and question models on the built-in graph; write a report with pictures."""
-    import shutil
-
     from reltucker.study.demonstration import MODELS, demonstrate
 
     began = time.monotonic()
@@ -31,8 +31,9 @@ def command(
     screen = console()
     screen.print(made.comparison.to_rich())
     screen.print(made.predictions.to_rich())
-    label, run = next(reversed(made.runs.items()))
+    _, run = next(reversed(made.runs.items()))
     subject, relation, _ = next(run.graph.named(run.graph.test[:1]).iter_rows())
     screen.print(f"report: {made.report}   pictures: {made.report.parent / 'pictures'}")
-    screen.print(f"ask it: reltucker predict {run.path} '{subject}' {relation} '?'")
+    program = "reltucker" if shutil.which("reltucker") else sys.argv[0]
+    screen.print(f"ask it: {program} predict {run.path} '{subject}' {relation} '?'")
     log.print(f"the demo took {time.monotonic() - began:.0f} s", markup=False)
