@@ -98,11 +98,11 @@ class Run:
         graph = self.graph
         model = build_model(self.recipe, len(graph.entities), len(graph.relations))
         try:
-            model.load_state_dict(tensors)
-        except RuntimeError as error:
+            model.load_serving_state(tensors)
+        except (KeyError, RuntimeError, ValueError) as error:
             path = self.path / BEST
             raise RunError(f"{path} does not fit the run's recipe and vocabulary") from error
-        return model.to(choose_device("auto")).requires_grad_(False)
+        return model.eval().to(choose_device("auto")).requires_grad_(False)
 
     @property
     def result(self) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ def make(name: str, entity_dim: int, seed: int = 0) -> RelationalTucker:
     core = CORES[name].build(entity_dim, None, relations=5)
     model = RelationalTucker(11, 5, core).double()
     model.reset(torch.Generator().manual_seed(seed))
-    return model
+    return model.eval()  # the gates of srt are deterministic in evaluation
 
 
 def explicit_scores(model: RelationalTucker, triples: torch.Tensor) -> torch.Tensor:
@@ -70,7 +70,7 @@ def test_gradients_of_queries_equal_those_of_the_explicit_tensor(name: str, seed
     inputs = [*rows.chunk(2), model.R.detach()]
     inputs = [x.clone().requires_grad_() for x in inputs]
     assert torch.autograd.gradcheck(loss, inputs, atol=1e-6)
-    if list(model.core.parameters()):
+    if name == "drt":
         slices = next(model.core.parameters())
         loss(*inputs).backward()
         explicit = slices.detach().clone().requires_grad_()

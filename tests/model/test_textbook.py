@@ -14,7 +14,7 @@ def make(name: str, entity_dim: int, seed: int, **options: float) -> RelationalT
     core = CORES[name].build(entity_dim, None, relations=4, **options)
     model = RelationalTucker(7, 4, core).double()
     model.reset(torch.Generator().manual_seed(seed))
-    return model
+    return model.eval()
 
 
 def all_triples() -> Tensor:

@@ -14,8 +14,9 @@ from reltucker.model import (
     from_tucker3,
     sizes_of,
 )
+from reltucker.model.cores import FixedCore
 
-BILINEAR = sorted(name for name in CORES if name != "drt")
+BILINEAR = sorted(name for name, core in CORES.items() if issubclass(core, FixedCore))
 
 
 def make(
@@ -24,7 +25,7 @@ def make(
     core = CORES[name].build(entity_dim, None, relations=5)
     model = RelationalTucker(6, 5, core, reciprocal=reciprocal)
     model.reset(torch.Generator().manual_seed(seed))
-    return model
+    return model.eval()
 
 
 def triples() -> torch.Tensor:

@@ -40,7 +40,7 @@ def test_gradients_equal_those_of_the_written_loss(
     loss = objective.backward(triples, torch.Generator().manual_seed(9))
     gradients = {n: p.grad.clone() for n, p in model.named_parameters()}
 
-    keys = torch.randint(2**62, (3,), generator=torch.Generator().manual_seed(9)).tolist()
+    keys = torch.randint(2**62, (4,), generator=torch.Generator().manual_seed(9)).tolist()
     model.zero_grad()
     groups = RelationGroups.of(triples[:, 1])
     i, _, j = triples[groups.order].T

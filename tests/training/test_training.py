@@ -167,7 +167,7 @@ def test_early_stopping_waits_for_its_patience() -> None:
     history = [0.1, 0.3, 0.2, 0.3, 0.1]
     stopped = []
     for epoch, mrr in enumerate(history, start=1):
-        stopping.improved(epoch, mrr)
+        stopping.improved(epoch, mrr, density=1.0)
         stopped.append(stopping.should_stop(epoch))
     assert stopping.best_epoch == 2
     assert stopped == [False, False, False, False, True]

@@ -6,6 +6,7 @@ on other devices, and as the reference in tests, plain torch operations compute 
 
 from reltucker.kernels.compiled import has_loops
 from reltucker.kernels.dropout import Dropout, apply_dropout
+from reltucker.kernels.gates import HardConcrete, gated_backward, gated_forward
 from reltucker.kernels.grouped import grouped_queries_backward, grouped_queries_forward
 from reltucker.kernels.negatives import draw_candidates
 from reltucker.kernels.ranking import rank_by_counting, rank_reference
@@ -13,8 +14,11 @@ from reltucker.kernels.sampled import sampled_softmax, scatter_gradient
 
 __all__ = [
     "Dropout",
+    "HardConcrete",
     "apply_dropout",
     "draw_candidates",
+    "gated_backward",
+    "gated_forward",
     "grouped_queries_backward",
     "grouped_queries_forward",
     "has_loops",

@@ -14,7 +14,8 @@ def compiled(parallel: bool) -> Callable[[Loop], Loop]:
     """Compile a loop over arrays; the result is kept on disk for later processes."""
     # "nnan" and the like stay off: a NaN must reach the loss check, not be assumed away.
     flags = {"reassoc", "contract", "nsz"}
-    jit = numba.njit(parallel=parallel, fastmath=flags, nogil=True, cache=True)
+    # Division as in numpy: a check for zero in every iteration would keep loops from vectorising.
+    jit = numba.njit(parallel=parallel, fastmath=flags, error_model="numpy", nogil=True, cache=True)
     return cast(Callable[[Loop], Loop], jit)
 
 

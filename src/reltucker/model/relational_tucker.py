@@ -1,5 +1,7 @@
 """The one model: entity matrix E, relation matrix R, core G, score e_i^T (G x_3 r_k) e_j."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -49,6 +51,23 @@ class RelationalTucker(nn.Module):
                 # Another key, or a relation and its inverse would be masked alike.
                 self.core.object_queries(inverse, objects, groups, dropout.another()),
             ]
+        )
+
+    def serving_state(self) -> dict[str, Tensor]:
+        """What is needed to use the model after training, by name."""
+        core = {f"core.{name}": value for name, value in self.core.serving_state().items()}
+        return {"E": self.E.detach(), "R": self.R.detach(), **core}
+
+    @torch.no_grad()
+    def load_serving_state(self, state: Mapping[str, Tensor]) -> None:
+        """The inverse of `serving_state`; raises KeyError, RuntimeError or ValueError where the
+        state does not fit the model."""
+        for name, parameter in (("E", self.E), ("R", self.R)):
+            if state[name].shape != parameter.shape:
+                raise ValueError(f"{name} has the shape {tuple(state[name].shape)}")
+            parameter.copy_(state[name])
+        self.core.load_serving_state(
+            {k.removeprefix("core."): v for k, v in state.items() if k.startswith("core.")}
         )
 
     @torch.no_grad()

@@ -87,15 +87,10 @@ class Training:
         self.model = build_model(recipe, len(graph.entities), len(graph.relations))
         self.model.reset(self.generator, recipe.model.init_scale)
         self.model.to(device)
-        self.optimizer = torch.optim.Adagrad(
-            self.model.parameters(),
-            lr=settings.learning_rate,
-            weight_decay=settings.weight_decay,
-            fused=device.type == "cpu",
-        )
+        self.optimizer = self._make_optimizer()
         self.objective = NegativeSampling(self.model, settings, graph.seen_entities)
         self.triples = torch.from_numpy(graph.train).long().to(device)
-        self.stopping = EarlyStopping(settings.patience)
+        self.stopping = EarlyStopping(settings.patience, settings.max_density)
         self.best: dict[str, Tensor] = {}
         self.epoch = 0
         self.seconds = 0.0
@@ -124,10 +119,13 @@ class Training:
 
     def _run_epoch(self) -> None:
         began = time.monotonic()
+        self._begin_epoch()
         loss = self._train_epoch()
         trained = time.monotonic() - began
         self.epoch += 1
-        record: dict[str, Any] = {"epoch": self.epoch, "loss": loss}
+        self.model.eval()
+        density = self.model.core.density()
+        record: dict[str, Any] = {"epoch": self.epoch, "loss": loss, "core_density": density}
         if len(self.graph.valid):
             try:
                 metrics = rank_split(self.model, self.graph, "valid").metrics()
@@ -135,20 +133,44 @@ class Training:
                 raise self._diverged() from None
             record["valid"] = {name: m.to_dict() for name, m in metrics.items()}
             # Triples with unseen entities only add noise, so `seen` decides.
-            record["best"] = self.stopping.improved(self.epoch, metrics["seen"].mrr)
+            record["best"] = self.stopping.improved(self.epoch, metrics["seen"].mrr, density)
         else:
             record["best"] = True
             self.stopping.best_epoch = self.epoch
         if record["best"]:
-            self.best = {
-                name: value.detach().cpu().clone() for name, value in self._parameters().items()
-            }
+            state = self.model.serving_state()
+            self.best = {name: value.cpu().clone() for name, value in state.items()}
         self.training_seconds += trained
         self.seconds += time.monotonic() - began
         record |= {"train_seconds": trained, "seconds": self.seconds}
         self.folder.append_epoch(record)
         if self.watcher is not None:
             self.watcher.epoch(record)
+
+    def _begin_epoch(self) -> None:
+        """Let the core prepare; where it holds fewer entries now, so does the optimiser."""
+        self.model.train()
+        before = dict(self.model.named_parameters())
+        steps = math.ceil(len(self.triples) / self.recipe.train.batch_size)
+        kept = self.model.core.begin_epoch(self.epoch + 1, steps)
+        if kept is None:
+            return
+        states = {name: self.optimizer.state[parameter] for name, parameter in before.items()}
+        self.optimizer = self._make_optimizer()
+        for name, parameter in self._parameters().items():
+            for key, value in states[name].items():
+                changed = value.dim() > 0 and value.shape != parameter.shape
+                self.optimizer.state[parameter][key].copy_(value[kept] if changed else value)
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        settings = self.recipe.train
+        undecayed = self.model.core.undecayed()
+        decayed = [p for p in self.model.parameters() if not any(p is u for u in undecayed)]
+        groups: list[dict[str, Any]] = [{"params": decayed, "weight_decay": settings.weight_decay}]
+        if undecayed:
+            groups.append({"params": undecayed, "weight_decay": 0.0})
+        on_cpu = self.model.E.device.type == "cpu"
+        return torch.optim.Adagrad(groups, lr=settings.learning_rate, fused=on_cpu)
 
     def _train_epoch(self) -> float:
         """One pass over the shuffled triples; returns the mean loss."""
@@ -175,7 +197,13 @@ class Training:
 
     def _finish(self) -> dict[str, Any]:
         """Judge the best weights on the validation triples and write result.json."""
-        self.model.load_state_dict(self.best)
+        if not self.best:
+            raise RunError(
+                f"no epoch had a core density of at most train.max_density = "
+                f"{self.recipe.train.max_density}; train longer or raise core.l0_weight"
+            )
+        self.model.eval()
+        self.model.load_serving_state(self.best)
         result: dict[str, Any] = {
             "epochs": self.epoch,
             "best_epoch": self.stopping.best_epoch,
@@ -195,12 +223,15 @@ class Training:
 
     def save(self) -> None:
         """Write the best weights and the state from which training can go on."""
-        self.folder.save_tensors(BEST, self.best, {"epoch": self.stopping.best_epoch})
+        if self.best:
+            self.folder.save_tensors(BEST, self.best, {"epoch": self.stopping.best_epoch})
         tensors = {"generator": self.generator.get_state()}
         for name, parameter in self._parameters().items():
             tensors[f"model.{name}"] = parameter
             for key, value in self.optimizer.state[parameter].items():
                 tensors[f"optimizer.{name}.{key}"] = value
+        for name, value in self.model.state_dict().items():
+            tensors.setdefault(f"model.{name}", value)  # what is no parameter, such as indexes
         for name, value in self.best.items():
             tensors[f"best.{name}"] = value
         state = {
@@ -221,12 +252,18 @@ class Training:
         path = self.folder.path / CHECKPOINT
         try:
             self.generator.set_state(tensors["generator"])
+            prefix = "model.core."
+            core = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            self.model.core.adopt(core)
+            self.optimizer = self._make_optimizer()
             with torch.no_grad():
                 for name, parameter in self._parameters().items():
                     parameter.copy_(tensors[f"model.{name}"])
                     for key, value in self.optimizer.state[parameter].items():
                         value.copy_(tensors[f"optimizer.{name}.{key}"])
-                    self.best[name] = tensors[f"best.{name}"]
+            self.best = {
+                k.removeprefix("best."): v for k, v in tensors.items() if k.startswith("best.")
+            }
             self.epoch = int(state["epoch"])
             self.stopping.best_epoch = int(state["best_epoch"])
             self.stopping.best_mrr = float(state["best_mrr"])

@@ -42,7 +42,7 @@ class NegativeSampling:
     def backward(self, triples: Tensor, generator: torch.Generator) -> Tensor:
         """Set the gradients of all parameters for a batch (B, 3); returns the mean loss."""
         model, settings = self.model, self.settings
-        keys = torch.randint(2**62, (3,), generator=generator).tolist()
+        keys = torch.randint(2**62, (4,), generator=generator).tolist()
         entity_dropout = Dropout(settings.entity_dropout, keys[0])
         mixing_dropout = Dropout(settings.mixing_dropout, keys[1])
         groups = RelationGroups.of(triples[:, 1])
@@ -57,6 +57,7 @@ class NegativeSampling:
             entities = apply_dropout(entities, entity_dropout, self._dropped)
 
         model.zero_grad()
+        model.core.begin_step(keys[3])
         rows = entities[given].requires_grad_()
         subjects, objects = rows.chunk(2)
         queries = model.training_queries(subjects, objects, groups, mixing_dropout)
@@ -64,7 +65,14 @@ class NegativeSampling:
         losses, weights, query_gradient = sampled_softmax(queries.detach(), entities, candidates)
         weights /= len(triples)
         query_gradient /= len(triples)
-        torch.autograd.backward(queries, query_gradient)
+        penalty = model.core.penalty()
+        if penalty is None:
+            torch.autograd.backward(queries, query_gradient)
+        else:
+            value, weight = penalty
+            torch.autograd.backward(
+                [queries, value], [query_gradient, torch.full_like(value, weight)]
+            )
         assert rows.grad is not None
         model.E.grad = scatter_gradient(
             candidates,

@@ -53,6 +53,23 @@ class CoreSettings(_Settings):
     scalar_share: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
         None, description="analogy: share of coordinates with 1x1 blocks (0.5)"
     )
+    l0_weight: float | None = Field(None, ge=0, description="srt: lambda of the L0 penalty (0.1)")
+    warm_up_epochs: int | None = Field(
+        None, ge=0, description="srt: epochs without the penalty (25)"
+    )
+    temperature: float | None = Field(None, gt=0, description="srt: of the gates (2/3)")
+    stretch_low: float | None = Field(None, lt=0, description="srt: lower end of a gate (-0.1)")
+    stretch_high: float | None = Field(None, gt=1, description="srt: upper end of a gate (1.1)")
+    location_mean: float | None = Field(None, description="srt: of the initial locations (3.0)")
+    location_deviation: float | None = Field(
+        None, ge=0, description="srt: of the initial locations (1.0)"
+    )
+    retire_below: Annotated[float, Field(ge=0.0, lt=1.0)] | None = Field(
+        None, description="srt: P(gate > 0) below which an entry may be retired (0.05)"
+    )
+    sparse_below: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
+        None, description="srt: share of entries below which the core is held sparse (0.02)"
+    )
 
 
 class TrainSettings(_Settings):
@@ -68,6 +85,9 @@ class TrainSettings(_Settings):
     mixing_dropout: Rate = Field(0.2, description="dropout on mixing matrices")
     weight_decay: float = Field(0.0, ge=0, description="L2 penalty added to every gradient")
     patience: int = Field(10, ge=1, description="epochs without a better validation MRR")
+    max_density: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
+        None, description="early stopping counts epochs with at most this core density only"
+    )
     seed: int = Field(0, ge=0, lt=2**63, description="of initial values, batches and dropout")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA if there is one")
     checkpoint_seconds: float = Field(

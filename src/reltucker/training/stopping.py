@@ -5,14 +5,21 @@ from dataclasses import dataclass
 
 @dataclass
 class EarlyStopping:
-    """Stops when `patience` epochs in a row brought no better validation MRR."""
+    """Stops when `patience` epochs in a row brought no better validation MRR.
+
+    With `max_density`, for a core that is wanted sparse, epochs with a denser core count for
+    nothing: they are neither the best nor a reason to stop.
+    """
 
     patience: int
+    max_density: float | None = None
     best_mrr: float = -1.0
     best_epoch: int = 0
 
-    def improved(self, epoch: int, mrr: float) -> bool:
-        """Take note of an epoch's MRR; says whether it is the best so far."""
+    def improved(self, epoch: int, mrr: float, density: float) -> bool:
+        """Take note of an epoch; says whether it is the best so far."""
+        if self.max_density is not None and density > self.max_density:
+            return False
         if mrr <= self.best_mrr:
             return False
         self.best_mrr, self.best_epoch = mrr, epoch
@@ -20,4 +27,4 @@ class EarlyStopping:
 
     def should_stop(self, epoch: int) -> bool:
         """Whether the patience is used up after this epoch."""
-        return epoch - self.best_epoch >= self.patience
+        return self.best_epoch > 0 and epoch - self.best_epoch >= self.patience

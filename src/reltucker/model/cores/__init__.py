@@ -11,11 +11,13 @@ from reltucker.model.cores.fixed import (
     HoleCore,
     RescalCore,
 )
+from reltucker.model.cores.gated import GatedCore
 
 CORES: dict[str, type[Core]] = {
     core.name: core
     for core in (
         DenseCore,
+        GatedCore,
         RescalCore,
         DistMultCore,
         CpCore,
@@ -26,4 +28,4 @@ CORES: dict[str, type[Core]] = {
 }
 """Every model by the name that recipes use."""
 
-__all__ = ["CORES", "Core", "DenseCore", "FixedCore", "MatrixCore", "RescalCore"]
+__all__ = ["CORES", "Core", "DenseCore", "FixedCore", "GatedCore", "MatrixCore", "RescalCore"]

@@ -1,6 +1,7 @@
 """What a core is: the one thing in which the models of this family differ."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import torch
@@ -81,6 +82,37 @@ class Core(nn.Module, ABC):
     @abstractmethod
     def nonzero_entries(self) -> int:
         """How many entries of G are not zero, be they fixed or learned."""
+
+    # -- hooks of training and storage; most cores need none of them ----------------------------
+
+    def begin_epoch(self, epoch: int, steps: int) -> Tensor | None:
+        """Prepare for an epoch (1, 2, ...) of so many steps. A core that now holds fewer entries
+        returns which of those held before stay, for its parameters of that length."""
+        return None
+
+    def begin_step(self, key: int) -> None:
+        """Prepare for a step; what is random in the core is a function of `key`."""
+
+    def penalty(self) -> tuple[Tensor, float] | None:
+        """A differentiable scalar that is added to the loss, and its weight."""
+        return None
+
+    def undecayed(self) -> list[nn.Parameter]:
+        """Parameters that weight decay must leave alone."""
+        return []
+
+    def adopt(self, state: Mapping[str, Tensor]) -> None:
+        """Take the shapes of a checkpoint's tensors, before they are copied."""
+
+    def serving_state(self) -> dict[str, Tensor]:
+        """What is needed to use the core after training."""
+        return {name: parameter.detach() for name, parameter in self.named_parameters()}
+
+    def load_serving_state(self, state: Mapping[str, Tensor]) -> None:
+        """The inverse of `serving_state`; raises RuntimeError or ValueError where it cannot be."""
+        self.load_state_dict(dict(state))
+
+    # -- sizes ----------------------------------------------------------------------------------
 
     def free_entries(self) -> int:
         """nnfp(G): how many entries of the core are free parameters and not zero."""
