@@ -140,6 +140,8 @@ class TrainingProgress:
                 self.best = (mrr, epoch)
             best = f" (best {self.best[0]:.4f} at epoch {self.best[1]})" if self.best else ""
             parts.append(f"valid MRR {mrr:.4f}{best}")
+        if record.get("core_density", 1.0) < 1.0:
+            parts.append(f"density {record['core_density']:.3%}")
         # The first epoch of a process also compiles loops, so it counts only while it is alone.
         spans = [b - a for a, b in pairwise([0.0, *self._seconds])]
         each = median(spans[1:][-9:] or spans)

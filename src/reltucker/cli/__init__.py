@@ -7,7 +7,17 @@ from types import FrameType
 
 import typer
 
-from reltucker.cli import data, demo, describe_model, evaluate, export, predict, resume, train
+from reltucker.cli import (
+    data,
+    demo,
+    describe_model,
+    evaluate,
+    export,
+    inspect,
+    predict,
+    resume,
+    train,
+)
 from reltucker.errors import ReltuckerError
 
 app = typer.Typer(
@@ -24,6 +34,7 @@ app.command("train")(train.command)
 app.command("resume")(resume.command)
 app.command("evaluate")(evaluate.command)
 app.command("describe-model")(describe_model.command)
+app.command("inspect")(inspect.command)
 app.command("predict")(predict.command)
 app.command("export")(export.command)
 

@@ -13,7 +13,8 @@ def command(
         str, typer.Argument(help="A catalog name, a file or folder of triples, or a recipe (.toml)")
     ],
     model: Annotated[
-        str | None, typer.Option(help="The core: drt, rescal, distmult, cp, complex, hole, analogy")
+        str | None,
+        typer.Option(help="The core: drt, srt, rescal, distmult, cp, complex, hole, analogy"),
     ] = None,
     reciprocal: Annotated[
         bool, typer.Option("--reciprocal", help="A second embedding for each inverse relation")

@@ -7,6 +7,7 @@ from reltucker.study.charts import (
     mixing_heat_map,
     relation_bars,
     save_chart,
+    slice_density,
     training_curves,
 )
 from reltucker.study.report import Report
@@ -24,5 +25,6 @@ __all__ = [
     "mixing_heat_map",
     "relation_bars",
     "save_chart",
+    "slice_density",
     "training_curves",
 ]

@@ -240,6 +240,27 @@ def core_slices(tensor: npt.NDArray[np.floating[Any]], title: str, columns: int 
     return _finished(chart)
 
 
+def slice_density(shares: npt.NDArray[np.floating[Any]]) -> AnyChart:
+    """The share of non-zero entries of each frontal slice of a core, densest first."""
+    bars = [
+        {"place": place, "share": float(share)}
+        for place, share in enumerate(sorted(shares.tolist(), reverse=True), start=1)
+    ]
+    _need(bars, "a slice")
+    chart = (
+        alt.Chart(_data(bars))
+        .mark_bar(color=PALETTE[0], binSpacing=0)
+        .encode(
+            x=alt.X("place:O", title="slice of the core, densest first").axis(
+                labelOverlap=True, ticks=False, labelAngle=0
+            ),
+            y=alt.Y("share:Q", title="share of entries that are not zero").axis(format="~%"),
+        )
+        .properties(width=560, height=220)
+    )
+    return _finished(chart)
+
+
 # -- files ------------------------------------------------------------------------------------
 
 

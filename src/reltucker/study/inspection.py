@@ -1,0 +1,112 @@
+"""What a model has learned: mixing matrices, where its core is dense, how diagonal it is."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from reltucker.run import Run
+from reltucker.study.charts import mixing_heat_map, slice_density
+from reltucker.study.report import Report
+from reltucker.study.tables import Column, Table
+
+MOST_FREQUENT = 30
+"""The paper orders this many of the most frequent relations by their diagonals."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found, and the files that show it."""
+
+    figures: dict[str, Any]
+    diagonals: Table
+    report: Path
+    pictures: list[Path]
+
+
+def inspect_run(run: Run, relations: list[str], out: Path) -> Inspection:
+    """Draw |M_k| of the given relations (by default the most and the least diagonal two of the most
+    frequent ones), the density of the core's slices, and order relations by sum_i |m_ii|."""
+    model, graph = run.model, run.graph
+    frequency = np.bincount(graph.train[:, 1], minlength=len(graph.relations))
+    frequent = np.argsort(-frequency, kind="stable")[:MOST_FREQUENT]
+    rows: list[dict[str, Any]] = []
+    for k in frequent:
+        matrix = _absolute(run, int(k))
+        diagonal = float(np.trace(matrix))
+        rows.append(
+            {
+                "relation": graph.relations.name(k),
+                "label": graph.relations.label(k),
+                "triples": int(frequency[k]),
+                "diagonal": diagonal,
+                "share": diagonal / float(matrix.sum() or 1.0),
+                "density": float(np.count_nonzero(matrix)) / matrix.size,
+            }
+        )
+    rows.sort(key=lambda row: -row["diagonal"])
+    table = Table(
+        f"The {len(rows)} most frequent relations by the sum of absolute diagonal values",
+        [
+            Column("relation", "label"),
+            Column("triples", "triples", ",d"),
+            Column("diagonal", "diagonal", ",.2f"),
+            Column("share of |M|", "share", ".1%"),
+            Column("non-zero", "density", ".1%"),
+        ],
+        rows,
+    )
+    chosen = [graph.relations.find(name) for name in relations]
+    if not chosen:
+        ends = [*rows[:2], *rows[2:][-2:]]
+        chosen = [graph.relations.find(row["relation"]) for row in ends]
+
+    density = _slice_density(run)
+    report = Report(f"Inside {run.path.name}", f"{run.recipe.model.name}, core and mixing matrices")
+    report.heading("Mixing matrices")
+    report.text("|M_k|: bright cells are pairs of coordinates that interact in a relation.")
+    for number, k in enumerate(chosen, start=1):
+        label = graph.relations.label(k)
+        chart = mixing_heat_map(_absolute(run, k), label)
+        report.chart(chart, f"|M| of {label}", f"mixing-{number}")
+    report.heading("The core")
+    report.text(
+        f"{model.core.density():.4%} of the core's {model.core.entity_dim**2:,} x "
+        f"{model.core.relation_dim:,} entries are not zero."
+    )
+    report.chart(slice_density(density), "Share of non-zero entries by slice", "core-density")
+    report.heading("Diagonals")
+    report.table(table)
+    pictures = report.write_pictures(out)
+    report.write(out / "inspection.html")
+    figures = {
+        "run": str(run.path),
+        "core_density": model.core.density(),
+        "density_by_slice": density.tolist(),
+        "relations": rows,
+        "report": str(out / "inspection.html"),
+        "pictures": [str(path) for path in pictures],
+    }
+    return Inspection(figures, table, out / "inspection.html", pictures)
+
+
+def _absolute(run: Run, relation: int) -> npt.NDArray[np.float32]:
+    return run.model.mixing_matrix(relation).abs().cpu().numpy()
+
+
+def _slice_density(run: Run) -> npt.NDArray[np.float64]:
+    """The share of non-zero entries of each frontal slice G_l; slices are taken one by one, since
+    the explicit core of a large RESCAL would not fit into memory."""
+    core = run.model.core
+    units = torch.eye(core.relation_dim) if core.relation_dim <= 4096 else None
+    if units is None:
+        return np.full(1, core.density())
+    shares = [
+        int(torch.count_nonzero(core.mixing_matrices(unit[None].to(run.model.R))))
+        / core.entity_dim**2
+        for unit in units
+    ]
+    return np.array(shares)
