@@ -1,9 +1,10 @@
 """Run the measurements of training and ranking on FB15K-237 and print ratios.
 
-    python -m benchmarks --data FOLDER [--peers] [--json FILE]
+    python -m benchmarks --data FOLDER [--peers] [--family] [--sparsity] [--json FILE]
 
 FOLDER holds train, valid and test of FB15K-237; by default the catalog's copy is taken. With
---peers, PyKEEN does the same work in the same run.
+--peers, PyKEEN does the same work in the same run; --family compares the steps of all models, and
+--sparsity those of SRT at several densities, instead.
 """
 
 import argparse
@@ -15,11 +16,14 @@ from typing import Any
 import torch
 
 from benchmarks.epoch import measure_epoch
+from benchmarks.family import measure_family
 from benchmarks.machine import matmul_rate
 from benchmarks.peers import measure_pykeen, pykeen_python
 from benchmarks.ranking import measure_ranking
+from benchmarks.sparsity import measure_sparsity
 from reltucker.atomic import write_json
 from reltucker.cli.output import console
+from reltucker.graph import KnowledgeGraph
 from reltucker.graph.catalog import ENTRIES, open_graph
 from reltucker.study.tables import Column, Table
 from reltucker.training import Recipe
@@ -42,12 +46,19 @@ def main() -> None:
     parser.add_argument("--pykeen-python", type=Path, help="a Python that has PyKEEN already")
     parser.add_argument("--epochs", type=int, default=2, help="epochs to time; the best counts")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--family", action="store_true", help="steps of every model instead")
+    parser.add_argument("--sparsity", action="store_true", help="steps of SRT by density instead")
     options = parser.parse_args()
     folder = options.data or ENTRIES["fb15k-237"].folder
     graph = open_graph(folder if options.data else "fb15k-237")
 
+    if options.family or options.sparsity:
+        results = steps_of_models(graph, options.family, options.sparsity)
+        if options.json:
+            write_json(options.json, results)
+        return
     say("matmul rate")
-    results: dict[str, Any] = {
+    results = {
         "machine": {
             "processor": platform.processor() or platform.machine(),
             "threads": torch.get_num_threads(),
@@ -108,6 +119,38 @@ def main() -> None:
     console().print(Table(f"Machine: {rate:.0f} GFLOPS (2048 matmul)", columns, rows).to_rich())
     if options.json:
         write_json(options.json, results)
+
+
+def steps_of_models(graph: KnowledgeGraph, family: bool, sparsity: bool) -> dict[str, Any]:
+    """Compare single steps and print tables."""
+    results: dict[str, Any] = {"matmul_2048_gflops": matmul_rate() / 1e9}
+    columns = [Column("model", "model"), Column("ms a step", "ms", ".2f")]
+    if family:
+        for entity_dim in (100, 200):
+            say(f"every model, entity_dim {entity_dim}")
+            found = measure_family(graph, entity_dim)
+            results[f"family {entity_dim}"] = found
+            rows = [
+                {"model": name, "ms": ms, "ratio": found["ratio_to_complex"][name]}
+                for name, ms in found["milliseconds_per_step"].items()
+            ]
+            ratio = Column("ratio to complex", "ratio", ".2f")
+            title = f"entity_dim {entity_dim}, batch 500, 24+24 negatives"
+            console().print(Table(title, [*columns, ratio], rows).to_rich())
+    if sparsity:
+        for sizes in ((100, 237), (100, 100), (200, 200)):
+            say(f"SRT by density, {sizes[0]}/{sizes[1]}")
+            found = measure_sparsity(graph, *sizes)
+            results[f"sparsity {sizes[0]}/{sizes[1]}"] = found
+            rows = [
+                {"model": name, "ms": ms} for name, ms in found["milliseconds_per_step"].items()
+            ]
+            title = (
+                f"{sizes[0]}/{sizes[1]}: dense SRT / DRT {found['dense_srt_to_drt']:.2f}, "
+                f"SRT at 1 % / ComplEx {found['one_percent_srt_to_complex']:.2f}"
+            )
+            console().print(Table(title, columns, rows).to_rich())
+    return results
 
 
 def say(text: str) -> None:
