@@ -71,9 +71,9 @@ def test_gradients_equal_finite_differences(dtype: torch.dtype) -> None:
         per_entry = weights.double() * gradient.double()
         return per_entry + penalty * PAPER.active_probability(a.double())
 
-    decay = torch.exp(-locations)
+    growth = torch.exp(locations)
     for_values, for_locations = gated_backward(
-        values, locations, decay, key, PAPER, gradient, penalty
+        values, locations, growth, key, PAPER, gradient, penalty
     )
     ahead, behind = loss(values, locations + step), loss(values, locations - step)
     difference = (ahead - behind) / (2 * step)

@@ -52,22 +52,22 @@ def gated_forward(
     values: Tensor, locations: Tensor, key: int, distribution: HardConcrete
 ) -> tuple[Tensor, Tensor, Tensor]:
     """values (n,) times gates drawn with `key`; the expected L0 norm sum P(z > 0) as a scalar; and
-    exp(-locations), which the backward pass uses again."""
-    decay = torch.exp(-locations)
+    exp(locations), which the backward pass uses again."""
+    growth = torch.exp(locations)
     if not _has_gate_loops(values, distribution):
         gates, _ = distribution.sample(locations, key)
-        return values * gates, distribution.active_probability(locations).sum(), decay
+        return values * gates, distribution.active_probability(locations).sum(), growth
     out = torch.empty_like(values)
     expected = _forward_loop(
-        values.numpy(), decay.numpy(), out.numpy(), *_key_halves(key), *_constants(distribution)
+        values.numpy(), growth.numpy(), out.numpy(), *_key_halves(key), *_constants(distribution)
     )
-    return out, values.new_tensor(expected), decay
+    return out, values.new_tensor(expected), growth
 
 
 def gated_backward(
     values: Tensor,
     locations: Tensor,
-    decay: Tensor,
+    growth: Tensor,
     key: int,
     distribution: HardConcrete,
     gradient: Tensor,
@@ -79,7 +79,7 @@ def gated_backward(
         active = distribution.active_probability(locations)
         return gradient * gates, gradient * values * slope + penalty * active * (1 - active)
     for_values, for_locations = torch.empty_like(values), torch.empty_like(locations)
-    tensors = (values, decay, gradient, for_values, for_locations)
+    tensors = (values, growth, gradient, for_values, for_locations)
     constants: tuple[Any, ...] = (
         *_key_halves(key),
         *_constants(distribution),
@@ -115,9 +115,9 @@ def _odds(i: int, low: np.uint32, high: np.uint32) -> Any:
 
 
 @compiled(parallel=False)
-def _sigmoid(odds: Any, decay: Any) -> Any:
-    """s = 1 / (1 + ((1 - u) / u exp(-a))^(3/2)): temperature 2/3, without logarithms."""
-    x = odds * decay
+def _sigmoid(odds: Any, growth: Any) -> Any:
+    """s = 1 / (1 + ((1 - u) / u / exp(a))^(3/2)): temperature 2/3, without logarithms."""
+    x = odds / growth
     return np.float32(1) / (np.float32(1) + x * np.sqrt(x))
 
 
@@ -127,7 +127,7 @@ BLOCK = 4096
 @compiled(parallel=True)
 def _forward_loop(
     values: Any,
-    decay: Any,
+    growth: Any,
     out: Any,
     key_low: np.uint32,
     key_high: np.uint32,
@@ -143,7 +143,7 @@ def _forward_loop(
         expected[block] = _forward_block(
             begin,
             values[begin:end],
-            decay[begin:end],
+            growth[begin:end],
             out[begin:end],
             key_low,
             key_high,
@@ -158,7 +158,7 @@ def _forward_loop(
 def _forward_block(
     begin: int,
     values: Any,
-    decay: Any,
+    growth: Any,
     out: Any,
     key_low: np.uint32,
     key_high: np.uint32,
@@ -169,10 +169,10 @@ def _forward_block(
     first = np.uint32(np.uint32(begin) * np.uint32(0x9E3779B1) + key_low)
     total = np.float32(0)
     for i in range(values.size):
-        s = _sigmoid(_odds(i, first, key_high), decay[i])
+        s = _sigmoid(_odds(i, first, key_high), growth[i])
         z = min(np.float32(1), max(np.float32(0), s * width + low))
         out[i] = values[i] * z
-        total += np.float32(1) / (np.float32(1) + closing * decay[i])
+        total += growth[i] / (growth[i] + closing)
     return total
 
 
@@ -185,7 +185,7 @@ def _backward_loop(
     closing: np.float32,
     penalty: np.float32,
     values: Any,
-    decay: Any,
+    growth: Any,
     gradient: Any,
     for_values: Any,
     for_locations: Any,
@@ -196,7 +196,7 @@ def _backward_loop(
         _backward_block(
             begin,
             values[begin:end],
-            decay[begin:end],
+            growth[begin:end],
             gradient[begin:end],
             for_values[begin:end],
             for_locations[begin:end],
@@ -213,7 +213,7 @@ def _backward_loop(
 def _backward_block(
     begin: int,
     values: Any,
-    decay: Any,
+    growth: Any,
     gradient: Any,
     for_values: Any,
     for_locations: Any,
@@ -226,14 +226,14 @@ def _backward_block(
 ) -> None:
     first = np.uint32(np.uint32(begin) * np.uint32(0x9E3779B1) + key_low)
     for i in range(values.size):
-        s = _sigmoid(_odds(i, first, key_high), decay[i])
+        s = _sigmoid(_odds(i, first, key_high), growth[i])
         stretched = s * width + low
         z = min(np.float32(1), max(np.float32(0), stretched))
         slope = width * np.float32(1.5) * s * (np.float32(1) - s)
         slope = (
             slope if (stretched > np.float32(0)) & (stretched < np.float32(1)) else np.float32(0)
         )
-        active = np.float32(1) / (np.float32(1) + closing * decay[i])
+        active = growth[i] / (growth[i] + closing)
         for_values[i] = gradient[i] * z
         for_locations[i] = gradient[i] * values[i] * slope + penalty * active * (
             np.float32(1) - active
