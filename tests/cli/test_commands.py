@@ -66,6 +66,39 @@ def test_describe_model_counts_parameters(folder: Path) -> None:
     assert "constrained core" in reltucker("describe-model", "run", cwd=folder).stdout
 
 
+def test_inspect_writes_pictures_and_a_page(folder: Path) -> None:
+    done = reltucker("inspect", "run", "--relation", "mother", "--out", "look", cwd=folder)
+    assert "sum of absolute diagonal values" in done.stdout
+    assert (folder / "look" / "mixing-1.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "look" / "inspection.html").is_file()
+    done = reltucker("inspect", "run", "--relation", "mothr", cwd=folder, code=2)
+    assert "did you mean 'mother'" in done.stderr
+
+
+def test_srt_shows_its_density(folder: Path) -> None:
+    settings = ["--set", "core.warm_up_epochs=1", "--set", "core.l0_weight=20"]
+    done = reltucker(
+        "train",
+        "families",
+        "--model",
+        "srt",
+        *SETTINGS,
+        *settings,
+        "--epochs",
+        "12",
+        "--json",
+        "--set",
+        "train.batch_size=50",
+        "--set",
+        "train.max_density=0.9",
+        cwd=folder,
+    )
+    run = json.loads(done.stdout)["run"]
+    assert "density" in done.stderr
+    figures = json.loads(reltucker("evaluate", run, "--json", cwd=folder).stdout)
+    assert 0 < figures["core_density"] <= 0.9
+
+
 def test_evaluate_breaks_down(folder: Path) -> None:
     figures = json.loads(
         reltucker(

@@ -135,8 +135,10 @@ class Training:
             # Triples with unseen entities only add noise, so `seen` decides.
             record["best"] = self.stopping.improved(self.epoch, metrics["seen"].mrr, density)
         else:
-            record["best"] = True
-            self.stopping.best_epoch = self.epoch
+            # Without valid triples the last epoch counts, be it dense or sparse enough.
+            record["best"] = self.stopping.is_sparse_enough(density)
+            if record["best"]:
+                self.stopping.best_epoch = self.epoch
         if record["best"]:
             state = self.model.serving_state()
             self.best = {name: value.cpu().clone() for name, value in state.items()}

@@ -18,12 +18,14 @@ class EarlyStopping:
 
     def improved(self, epoch: int, mrr: float, density: float) -> bool:
         """Take note of an epoch; says whether it is the best so far."""
-        if self.max_density is not None and density > self.max_density:
-            return False
-        if mrr <= self.best_mrr:
+        if not self.is_sparse_enough(density) or mrr <= self.best_mrr:
             return False
         self.best_mrr, self.best_epoch = mrr, epoch
         return True
+
+    def is_sparse_enough(self, density: float) -> bool:
+        """Whether an epoch with this core density counts."""
+        return self.max_density is None or density <= self.max_density
 
     def should_stop(self, epoch: int) -> bool:
         """Whether the patience is used up after this epoch."""

@@ -181,10 +181,11 @@ class GatedCore(MatrixCore):
 
     def adopt(self, state: Mapping[str, Tensor]) -> None:
         """Hold the entries of a checkpoint, before its values are copied."""
-        entries = state["entries"]
+        entries = state["entries"].to(self.values.device)
         if len(entries):
             self._check_entries(entries)
-            self._hold(entries, torch.empty(len(entries)), torch.empty(len(entries)))
+            blank = self.values.new_empty(len(entries))
+            self._hold(entries, blank, blank)
 
     def serving_state(self) -> dict[str, Tensor]:
         """The active entries and their weights, nothing else."""
@@ -196,7 +197,7 @@ class GatedCore(MatrixCore):
 
     def load_serving_state(self, state: Mapping[str, Tensor]) -> None:
         """The inverse of `serving_state`: gates that are open for good."""
-        entries, weights = state["entries"], state["weights"]
+        entries, weights = (state[name].to(self.values.device) for name in ("entries", "weights"))
         self._check_entries(entries)
         if len(weights) != len(entries):
             raise ValueError("entries and weights of the core differ in number")
@@ -206,7 +207,7 @@ class GatedCore(MatrixCore):
         if len(entries) >= self.sparse_below * self.size or not len(entries):
             dense = weights.new_zeros(self.size)
             dense[entries] = weights
-            entries, weights = torch.empty(0, dtype=torch.long), dense
+            entries, weights = entries[:0], dense
         self._hold(entries, weights, torch.full_like(weights, torch.inf))
 
     def _check_entries(self, entries: Tensor) -> None:
