@@ -9,7 +9,8 @@ import torch
 
 from benchmarks.machine import matmul_rate
 from reltucker.graph import KnowledgeGraph
-from reltucker.training import Recipe, RunFolder, Training
+from reltucker.model.cores import MatrixCore
+from reltucker.training import Recipe, RunFolder, Training, build_model
 from reltucker.training.threads import limited_threads, threads_for
 
 
@@ -37,12 +38,12 @@ def necessary_operations(recipe: Recipe, graph: KnowledgeGraph, seed: int = 0) -
     order = torch.randperm(len(graph.train), generator=torch.Generator().manual_seed(seed))
     relations = torch.from_numpy(graph.train[:, 1]).long()[order].split(settings.batch_size)
     scores = 2 * len(graph.train) * 2 * (1 + settings.negatives) * d_e
-    if model.name != "drt":
+    core = build_model(recipe, 1, len(graph.relations)).core
+    if not isinstance(core, MatrixCore):
         return 3.0 * scores
-    assert model.relation_dim is not None
-    distinct = sum(len(torch.unique(batch)) for batch in relations)
-    mixing = 2 * distinct * model.relation_dim * d_e * d_e
     queries = 2 * 2 * len(graph.train) * d_e * d_e
+    distinct = sum(len(torch.unique(batch)) for batch in relations)
+    mixing = 0 if core.is_fixed else 2 * distinct * core.relation_dim * d_e * d_e
     return 3.0 * (mixing + queries + scores)
 
 

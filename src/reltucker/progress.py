@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from statistics import median
 from types import TracebackType
 from typing import Any
@@ -132,7 +131,7 @@ class TrainingProgress:
     def epoch(self, record: dict[str, Any]) -> None:
         """Take in an epoch's results; elsewhere than on a terminal, print them as a line."""
         epoch = int(record["epoch"])
-        self._seconds.append(float(record["seconds"]))
+        self._seconds.append(float(record["epoch_seconds"]))
         parts = [f"{self.name} epoch {epoch}/{self.epochs}", f"loss {record['loss']:.4f}"]
         if "valid" in record:
             mrr = record["valid"]["seen"]["mrr"]
@@ -143,8 +142,7 @@ class TrainingProgress:
         if record.get("core_density", 1.0) < 1.0:
             parts.append(f"density {record['core_density']:.3%}")
         # The first epoch of a process also compiles loops, so it counts only while it is alone.
-        spans = [b - a for a, b in pairwise([0.0, *self._seconds])]
-        each = median(spans[1:][-9:] or spans)
+        each = median(self._seconds[1:][-9:] or self._seconds)
         parts.append(f"{each:.2g} s/epoch" if each < 10 else f"{each:.0f} s/epoch")
         parts.append(f"at most {duration(each * (self.epochs - epoch))} left")
         self.last = "  ".join(parts)

@@ -96,10 +96,10 @@ class Run:
         """The model with the weights of the best epoch."""
         tensors, _ = self.folder.load_tensors(BEST)
         graph = self.graph
-        model = build_model(self.recipe, len(graph.entities), len(graph.relations))
         try:
+            model = build_model(self.recipe, len(graph.entities), len(graph.relations))
             model.load_serving_state(tensors)
-        except (KeyError, RuntimeError, ValueError) as error:
+        except (IndexError, KeyError, RuntimeError, ValueError) as error:
             path = self.path / BEST
             raise RunError(f"{path} does not fit the run's recipe and vocabulary") from error
         return model.eval().to(choose_device("auto")).requires_grad_(False)

@@ -136,7 +136,7 @@ def test_batch_prediction_from_and_to_files(folder: Path) -> None:
             if read is None
             else read(folder / out)
         )
-        assert frame["question"].to_list() == [0, 0, 1, 1]
+        assert frame["question"].to_list() == [1, 1, 2, 2]
         assert frame["rank"].to_list() == [1, 2, 1, 2]
 
 

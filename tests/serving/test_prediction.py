@@ -9,8 +9,10 @@ from safetensors.torch import load_file
 
 from reltucker.errors import NameNotFoundError, ReltuckerError
 from reltucker.graph import KnowledgeGraph, Vocabulary
+from reltucker.model import CORES, RelationalTucker
 from reltucker.run import Run, train
-from reltucker.serving import parse_question
+from reltucker.serving import export_embeddings, parse_question
+from reltucker.serving.tables import write_answers
 from reltucker.training import Recipe
 from tests.conftest import random_graph
 
@@ -65,7 +67,7 @@ def test_answers_equal_brute_force(run: Run, asked: int, known: bool, held_out: 
 def test_many_questions_equal_single_ones(run: Run) -> None:
     questions = [("e1", "r0", "?"), ("?", "r2", "e4"), ("e3", None, "e5"), ("e1", "r1", "?")]
     many = run.predict_many(questions, top=4, progress=False)
-    for number, question in enumerate(questions):
+    for number, question in enumerate(questions, start=1):
         one = run.predict(*question, top=4)
         part = many.filter(pl.col("question") == number).drop("question")
         assert_frame_equal(part, one, abs_tol=1e-5)
@@ -140,10 +142,32 @@ def test_export_writes_what_the_model_holds(run: Run, tmp_path: Path) -> None:
     assert torch.equal(core, run.model.core.tensor())
 
 
-def test_word2vec_names_stay_apart(tmp_path: Path) -> None:
-    from reltucker.model import CORES, RelationalTucker
-    from reltucker.serving import export_embeddings
+@pytest.mark.parametrize("name", sorted(CORES))
+def test_export_of_every_model_with_reciprocal_relations(name: str, tmp_path: Path) -> None:
+    graph = random_graph(0)
+    model = RelationalTucker(33, 4, CORES[name].build(4, None, 4), reciprocal=True)
+    model.reset(torch.Generator().manual_seed(0))
+    export_embeddings(model.eval().requires_grad_(False), graph, tmp_path, ["parquet"])
+    inverse = pl.read_parquet(tmp_path / "inverse_relations.parquet")
+    assert np.allclose(inverse["embedding"].to_numpy(), model.R[4:].numpy())
+    core = load_file(tmp_path / "core.safetensors")
+    if "G" not in core:
+        dense = torch.zeros(4, 4, model.core.relation_dim)
+        dense[core["i"], core["j"], core["l"]] = core["value"]
+        core = {"G": dense}
+    assert torch.equal(core["G"], model.core.tensor())
 
+
+def test_names_that_tsv_cannot_hold_are_refused(tmp_path: Path) -> None:
+    answers = pl.DataFrame({"answer": ["a\tb"], "score": [1.0]})
+    with pytest.raises(ReltuckerError, match=r"choose a \.csv or \.parquet"):
+        write_answers(answers, tmp_path / "x.tsv")
+    assert not (tmp_path / "x.tsv").exists()
+    write_answers(answers, tmp_path / "x.csv")
+    assert pl.read_csv(tmp_path / "x.csv")["answer"].to_list() == ["a\tb"]
+
+
+def test_word2vec_names_stay_apart(tmp_path: Path) -> None:
     names = ["a b", "a\tb", "a_b", "a_b_2", " "]
     graph = KnowledgeGraph(
         "g",

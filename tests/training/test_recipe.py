@@ -62,9 +62,11 @@ def test_a_recipe_names_its_graph(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     path.write_text("[train]\nepochs = 3\n")
     with pytest.raises(RecipeError, match=r"graph\.source is missing"):
-        graph_and_recipe(str(path))
+        graph_and_recipe(str(path), {}, [])
     path.write_text('[graph]\nsource = "data.tsv"\n')
-    assert graph_and_recipe(str(path))[0] == "data.tsv"
+    assert graph_and_recipe(str(path), {}, [])[0] == "data.tsv"
     (tmp_path / "data.tsv").write_text("a\tb\tc\n")
-    assert graph_and_recipe(str(path))[0] == str(tmp_path / "data.tsv")
-    assert graph_and_recipe("families") == ("families", Recipe())
+    assert graph_and_recipe(str(path), {}, [])[0] == str(tmp_path / "data.tsv")
+    assert graph_and_recipe(str(path), {}, ["graph.source='wn18rr'"])[0] == "wn18rr"
+    source, recipe = graph_and_recipe("families", {"train.epochs": 3}, ["train.seed=2"])
+    assert (source, recipe.train.epochs, recipe.train.seed) == ("families", 3, 2)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from reltucker.errors import RunError
+from reltucker.errors import RecipeError, RunError
 from reltucker.graph.families import families
 from reltucker.model.cores import GatedCore
 from reltucker.run import open_run, train
@@ -146,20 +146,43 @@ def test_early_stopping_can_wait_for_the_density() -> None:
         (0.2, 0.1),
         (0.3, 0.05),
         (0.3, 0.05),
+        (0.9, 0.2),  # a denser core counts for nothing, before and after the best
         (0.1, 0.05),
     ]
     stopped = []
     for epoch, (mrr, density) in enumerate(history, start=1):
         stopping.improved(epoch, mrr, density)
-        stopped.append(stopping.should_stop(epoch))
+        stopped.append(stopping.should_stop())
     assert stopping.best_epoch == 5
-    assert stopped == [False] * 6 + [True]
+    assert stopped == [False] * 7 + [True]
 
 
 def test_a_density_that_is_never_reached_is_told(tmp_path: Path) -> None:
     wanted = recipe("core.l0_weight=0", "train.max_density=0.01", "train.epochs=2")
     with pytest.raises(RunError, match=r"no epoch had a core density of at most.*l0_weight"):
         train(random_graph(4), wanted, out=tmp_path / "run", progress=False)
+
+
+def test_a_penalty_that_closes_every_gate_is_told(tmp_path: Path) -> None:
+    wanted = recipe("core.l0_weight=1e6", "train.epochs=60", "core.sparse_below=0.0")
+    with pytest.raises(RecipeError, match=r"every gate of the core has closed by epoch \d+; lower"):
+        train(random_graph(4), wanted, out=tmp_path / "run", progress=False)
+
+
+def test_threads_do_not_change_when_entries_are_retired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resumed run must sum in the order of the unbroken one, however small the core is now."""
+    monkeypatch.setattr("reltucker.training.threads.SMALL_STEP", 4 * 33 * 8 + 50 * 8 * 8 + 900)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    graph = random_graph(2)
+    train(graph, recipe(), out=tmp_path / "run", progress=False)
+    folder = RunFolder(tmp_path / "run")
+    fresh = Training(recipe(), graph, folder, None)
+    assert fresh.threads == 2
+    fresh.restore()
+    assert len(fresh.model.core.values) < 8 * 8 * 4
+    assert fresh.threads == 2
 
 
 def test_inspection_draws_and_orders(tmp_path: Path) -> None:

@@ -58,7 +58,10 @@ def main() -> None:
         _fail(f"error: {error}", 2)
     except OSError as error:
         _fail(f"error: {error.filename or 'file'}: {error.strerror or error}", 2)
-    except MemoryError:
+    except (MemoryError, RuntimeError) as error:
+        # torch tells of missing memory by a RuntimeError; any other one is a bug and shows itself.
+        if not isinstance(error, MemoryError) and "memory" not in str(error):
+            raise
         _fail("error: out of memory; use smaller dimensions or a smaller batch", 2)
     except _StoppedError as stopped:
         _fail("stopped; a training run goes on with `reltucker resume RUN`", 128 + stopped.args[0])

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from reltucker.cli.output import console
-from reltucker.errors import RunError
 from reltucker.progress import error_console
 
 
@@ -17,15 +16,9 @@ def command(
     out: Annotated[Path, typer.Option(help="The folder to write")] = Path("demo"),
 ) -> None:
     """Train, compare and question models on the built-in graph; write a report with pictures."""
-    from reltucker.study.demonstration import MODELS, demonstrate
+    from reltucker.study.demonstration import demonstrate
 
     began = time.monotonic()
-    for label in MODELS:
-        folder = out / label.lower()
-        if (folder / "recipe.toml").is_file():
-            shutil.rmtree(folder)
-        elif folder.exists():
-            raise RunError(f"{folder} exists and is not a run of the demo; choose another --out")
     log = error_console()
     made = demonstrate(out, say=lambda text: log.print(text, markup=False))
     screen = console()

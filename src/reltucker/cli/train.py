@@ -43,7 +43,6 @@ def command(
     from reltucker.run import train
     from reltucker.training.recipe import graph_and_recipe
 
-    source, recipe = graph_and_recipe(graph_or_recipe)
     flags: dict[str, Any] = {
         "model.name": model,
         "model.reciprocal": reciprocal or None,
@@ -53,8 +52,8 @@ def command(
         "train.seed": seed,
         "graph.labels": labels,
     }
-    recipe = recipe.with_values({key: value for key, value in flags.items() if value is not None})
-    recipe = recipe.changed(assignments or [])
+    given = {key: value for key, value in flags.items() if value is not None}
+    source, recipe = graph_and_recipe(graph_or_recipe, given, assignments or [])
     run = train(source, recipe, out=out)
     report(run, json)
 
@@ -69,9 +68,10 @@ def report(run: Any, json: bool) -> None:
         return
     out = console()
     seen = result["seen"]
-    out.print(
-        f"best epoch {result['best_epoch']} of {result['epochs']}: validation MRR "
-        f"{seen['mrr']:.4f}, HITS@10 {seen['hits@10']:.4f}; {result['seconds']:.0f} s"
-    )
+    judged = "no validation triples"
+    if seen["queries"]:
+        judged = f"validation MRR {seen['mrr']:.4f}, HITS@10 {seen['hits@10']:.4f}"
+    best, epochs = result["best_epoch"], result["epochs"]
+    out.print(f"best epoch {best} of {epochs}: {judged}; {result['seconds']:.0f} s")
     out.print(f"run: {run.path}")
     out.print(f"next: reltucker evaluate {run.path}")

@@ -172,7 +172,7 @@ def _forward_block(
         s = _sigmoid(_odds(i, first, key_high), growth[i])
         z = min(np.float32(1), max(np.float32(0), s * width + low))
         out[i] = values[i] * z
-        total += growth[i] / (growth[i] + closing)
+        total += np.float32(1) / (np.float32(1) + closing / growth[i])
     return total
 
 
@@ -233,7 +233,7 @@ def _backward_block(
         slope = (
             slope if (stretched > np.float32(0)) & (stretched < np.float32(1)) else np.float32(0)
         )
-        active = growth[i] / (growth[i] + closing)
+        active = np.float32(1) / (np.float32(1) + closing / growth[i])
         for_values[i] = gradient[i] * z
         for_locations[i] = gradient[i] * values[i] * slope + penalty * active * (
             np.float32(1) - active

@@ -41,10 +41,11 @@ class RelationalTucker(nn.Module):
     ) -> Tensor:
         """Queries over objects, then over subjects, of triples grouped by relation, differentiable:
         e_i (B, d_e), e_j (B, d_e) to (2 B, d_e)."""
-        mixing = self.core.mixing(self.R[groups.relations])
         if not self.reciprocal:
+            mixing = self.core.mixing(self.R[groups.relations])
             return torch.cat(self.core.queries(mixing, subjects, objects, groups, dropout))
-        inverse = self.core.mixing(self.R[groups.relations + self.relations])
+        rows = torch.cat([groups.relations, groups.relations + self.relations])
+        mixing, inverse = self.core.mixing(self.R[rows]).chunk(2)
         return torch.cat(
             [
                 self.core.object_queries(mixing, subjects, groups, dropout),

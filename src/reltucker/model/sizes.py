@@ -53,7 +53,8 @@ def sizes_of(model: RelationalTucker, view: View = "fixed") -> Sizes:
     relations = int(torch.count_nonzero(model.R))
     if view == "fixed":
         return Sizes(core.free_entries(), relations, entities, model.relations, core.density())
-    matrices = core.mixing_matrices(model.R)
-    nonzero = int(torch.count_nonzero(matrices))
+    # Relation by relation: all mixing matrices at once may not fit into memory.
+    nonzero = sum(int(torch.count_nonzero(core.mixing_matrices(r[None]))) for r in model.R)
     free = relations if core.is_fixed else nonzero
-    return Sizes(free, 0, entities, model.relations, nonzero / matrices.numel())
+    density = nonzero / (len(model.R) * core.entity_dim**2)
+    return Sizes(free, 0, entities, model.relations, density)

@@ -37,8 +37,8 @@ def fixed_core_view(
             f"the pattern has entity_dim {core.entity_dim}, the model {model.core.entity_dim}"
         )
     matrices = _matrices(model)
-    i, j, l, value = core.entries()
-    weight = torch.zeros(core.relation_dim).index_add_(0, l, value**2).to(matrices)
+    i, j, l, value = (x.to(matrices.device) for x in core.entries())
+    weight = torch.bincount(l, weights=value**2, minlength=core.relation_dim).to(matrices)
     relations = torch.zeros(len(matrices), core.relation_dim).to(matrices)
     relations.index_add_(1, l, matrices[:, i, j] * value.to(matrices))
     relations /= weight

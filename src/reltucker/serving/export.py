@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -24,16 +25,20 @@ def export_embeddings(
     folder: Path,
     formats: Sequence[ExportFormat] = FORMATS,
 ) -> list[Path]:
-    """Write entities and relations in each format, and the core as core.safetensors.
+    """Write entities and relations in each format, and the core as core.safetensors: `G`
+    (d_e, d_e, d_r), or where the core is sparse its entries `i`, `j`, `l` (0-based) and `value`.
 
     Parquet has the columns name, label and embedding (an array of d_e or d_r floats); the row
     number is the id. Returns the files written.
     """
     written: list[Path] = []
-    for stem, vocabulary, matrix in (
+    parts = [
         ("entities", graph.entities, model.E),
-        ("relations", graph.relations, model.R),
-    ):
+        ("relations", graph.relations, model.R[: model.relations]),
+    ]
+    if model.reciprocal:
+        parts.append(("inverse_relations", graph.relations, model.R[model.relations :]))
+    for stem, vocabulary, matrix in parts:
         if "parquet" in formats:
             path = folder / f"{stem}.parquet"
             write_with(path, _frame(vocabulary, matrix).write_parquet)
@@ -43,7 +48,10 @@ def export_embeddings(
             write_with(path, partial(_write_word2vec, vocabulary, matrix))
             written.append(path)
     path = folder / "core.safetensors"
-    core = {"G": model.core.tensor().cpu().contiguous()}
+    core = {
+        name: part.cpu().clone(memory_format=torch.contiguous_format)
+        for name, part in model.core.explicit().items()
+    }
     write_with(path, lambda temporary: save_file(core, temporary))
     return [*written, path]
 

@@ -81,7 +81,7 @@ def answer(
 
     Candidates are the entities (or relations) that occur in train. Facts that stand in the graph
     are left out unless `known` is set; with `held_out`, facts of the test split count as unknown,
-    so that one can see whether the model finds them. Columns: question (number), rank, subject,
+    so that one can see whether the model finds them. Columns: question (1, 2, ...), rank, subject,
     relation, object (names), answer and label of the candidate, score, known.
     """
     if top < 1:
@@ -92,7 +92,9 @@ def answer(
         numbers = np.array([n for n, q in enumerate(questions) if q.direction == direction])
         pairs = np.array([(questions[n].first, questions[n].second) for n in numbers])
         size = graph.seen_relations if direction == "relation" else graph.seen_entities
-        block = max(1, BLOCK_BYTES // (4 * size))
+        # A query over relations goes through d_e^2 products of coordinates.
+        width = max(size, model.core.entity_dim**2) if direction == "relation" else size
+        block = max(1, BLOCK_BYTES // (4 * width))
         for begin in range(0, len(numbers), block):
             part = slice(begin, begin + block)
             frames.append(
@@ -144,7 +146,7 @@ def _answer_block(
     vocabulary = graph.relations if is_relation else graph.entities
     return pl.DataFrame(
         {
-            "question": numbers[row].astype(np.uint32),
+            "question": (numbers[row] + 1).astype(np.uint32),
             "rank": (column + 1).astype(np.uint32),
             **graph.named(triple).to_dict(),
             "answer": vocabulary.names.gather(candidate),

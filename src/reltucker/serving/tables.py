@@ -29,5 +29,11 @@ def write_answers(answers: pl.DataFrame, path: Path) -> None:
         case ".csv":
             write_with(path, answers.write_csv)
         case _:
+            texts = answers.select(pl.col(pl.String)).unpivot()["value"]
+            if texts.str.contains("[\t\r\n]").any():
+                raise ReltuckerError(
+                    f"--out {path}: there are names with tabs or line ends, which TSV cannot hold; "
+                    "choose a .csv or .parquet file"
+                )
             # The reader of this format knows no quotes, so neither does its writer.
             write_with(path, lambda p: answers.write_csv(p, separator="\t", quote_style="never"))

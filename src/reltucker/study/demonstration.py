@@ -1,5 +1,6 @@
 """The demonstration: train the family's models on the built-in graph and compare them."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from reltucker.errors import RunError
 from reltucker.graph import KnowledgeGraph
 from reltucker.graph.families import families
 from reltucker.run import Evaluation, Run, train
@@ -19,7 +21,7 @@ from reltucker.study.charts import (
 )
 from reltucker.study.report import Report
 from reltucker.study.tables import Column, Table
-from reltucker.training import Recipe
+from reltucker.training import Recipe, RunFolder
 
 MODELS: dict[str, dict[str, Any]] = {
     "ComplEx": {"model.name": "complex", "model.entity_dim": 100},
@@ -53,6 +55,7 @@ def demonstrate(out: Path, *, say: Callable[[str], None], progress: bool = True)
     evaluations: dict[str, Evaluation] = {}
     for label, settings in MODELS.items():
         recipe = Recipe().with_values({"graph.source": graph.name, **settings})
+        _clear(out / label.lower(), recipe)
         run = train(graph, recipe, out=out / label.lower(), progress=progress)
         runs[label] = run
         evaluations[label] = run.evaluate("test", "relation", progress=False)
@@ -63,6 +66,16 @@ def demonstrate(out: Path, *, say: Callable[[str], None], progress: bool = True)
     pictures = report.write_pictures(out / "pictures")
     report.write(out / "report.html")
     return Demonstration(runs, comparison, predictions, out / "report.html", pictures)
+
+
+def _clear(folder: Path, recipe: Recipe) -> None:
+    """Remove what an earlier demonstration left, and nothing else."""
+    if not folder.exists():
+        return
+    earlier = RunFolder(folder)
+    if not earlier.exists() or earlier.recipe() != recipe:
+        raise RunError(f"{folder} exists and is not a run of the demo; choose another --out")
+    shutil.rmtree(folder)
 
 
 def compare(runs: dict[str, Run], evaluations: dict[str, Evaluation]) -> Table:
@@ -106,7 +119,7 @@ def held_out_predictions(run: Run, label: str) -> Table:
     questions = [(subject, relation, "?") for subject, relation, _ in asked.iter_rows()]
     answers = run.predict_many(questions, top=3, held_out=True, progress=False)
     rows = []
-    for number, (subject, relation, truth) in enumerate(asked.iter_rows()):
+    for number, (subject, relation, truth) in enumerate(asked.iter_rows(), start=1):
         best = answers.filter(pl.col("question") == number)["label"].to_list()
         rows.append(
             {

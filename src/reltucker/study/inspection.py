@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from reltucker.run import Run
 from reltucker.study.charts import mixing_heat_map, slice_density
@@ -98,15 +97,6 @@ def _absolute(run: Run, relation: int) -> npt.NDArray[np.float32]:
 
 
 def _slice_density(run: Run) -> npt.NDArray[np.float64]:
-    """The share of non-zero entries of each frontal slice G_l; slices are taken one by one, since
-    the explicit core of a large RESCAL would not fit into memory."""
+    """The share of non-zero entries of each frontal slice G_l."""
     core = run.model.core
-    units = torch.eye(core.relation_dim) if core.relation_dim <= 4096 else None
-    if units is None:
-        return np.full(1, core.density())
-    shares = [
-        int(torch.count_nonzero(core.mixing_matrices(unit[None].to(run.model.R))))
-        / core.entity_dim**2
-        for unit in units
-    ]
-    return np.array(shares)
+    return np.asarray(core.nonzero_by_slice().cpu().numpy() / core.entity_dim**2)

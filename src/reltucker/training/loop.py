@@ -87,10 +87,14 @@ class Training:
         self.model = build_model(recipe, len(graph.entities), len(graph.relations))
         self.model.reset(self.generator, recipe.model.init_scale)
         self.model.to(device)
+        # Before any entry is retired or restored, so that a resumed run has as many.
+        self.threads = threads_for(self.model, settings.batch_size)
         self.optimizer = self._make_optimizer()
         self.objective = NegativeSampling(self.model, settings, graph.seen_entities)
         self.triples = torch.from_numpy(graph.train).long().to(device)
         self.stopping = EarlyStopping(settings.patience, settings.max_density)
+        # Triples with unseen entities say nothing about training, so `seen` ones must be there.
+        self.judged = bool(graph.is_seen(graph.valid).any())
         self.best: dict[str, Tensor] = {}
         self.epoch = 0
         self.seconds = 0.0
@@ -100,7 +104,7 @@ class Training:
 
     def run(self) -> dict[str, Any]:
         """Train to the end; returns what result.json holds."""
-        with limited_threads(threads_for(self.model, self.recipe.train.batch_size)):
+        with limited_threads(self.threads):
             self._run_epochs()
             return self._finish()
 
@@ -115,7 +119,7 @@ class Training:
         self.save()
 
     def _patience_used_up(self) -> bool:
-        return len(self.graph.valid) > 0 and self.stopping.should_stop(self.epoch)
+        return self.judged and self.stopping.should_stop()
 
     def _run_epoch(self) -> None:
         began = time.monotonic()
@@ -126,16 +130,15 @@ class Training:
         self.model.eval()
         density = self.model.core.density()
         record: dict[str, Any] = {"epoch": self.epoch, "loss": loss, "core_density": density}
-        if len(self.graph.valid):
+        if self.judged:
             try:
                 metrics = rank_split(self.model, self.graph, "valid").metrics()
             except ScoreError:
-                raise self._diverged() from None
+                raise self._diverged(self.epoch) from None
             record["valid"] = {name: m.to_dict() for name, m in metrics.items()}
-            # Triples with unseen entities only add noise, so `seen` decides.
             record["best"] = self.stopping.improved(self.epoch, metrics["seen"].mrr, density)
         else:
-            # Without valid triples the last epoch counts, be it dense or sparse enough.
+            # Without valid triples the last epoch that is sparse enough counts.
             record["best"] = self.stopping.is_sparse_enough(density)
             if record["best"]:
                 self.stopping.best_epoch = self.epoch
@@ -144,7 +147,11 @@ class Training:
             self.best = {name: value.cpu().clone() for name, value in state.items()}
         self.training_seconds += trained
         self.seconds += time.monotonic() - began
-        record |= {"train_seconds": trained, "seconds": self.seconds}
+        record |= {
+            "train_seconds": trained,
+            "epoch_seconds": time.monotonic() - began,
+            "seconds": self.seconds,
+        }
         self.folder.append_epoch(record)
         if self.watcher is not None:
             self.watcher.epoch(record)
@@ -188,12 +195,12 @@ class Training:
                 self.watcher.step(self.epoch + 1, step + 1, steps)
         loss = float(total) / len(order)
         if not math.isfinite(loss):
-            raise self._diverged()
+            raise self._diverged(self.epoch + 1)
         return loss
 
-    def _diverged(self) -> RunError:
+    def _diverged(self, epoch: int) -> RunError:
         return RunError(
-            f"training diverged in epoch {self.epoch + 1}: loss or scores are no longer finite "
+            f"training diverged in epoch {epoch}: loss or scores are no longer finite "
             f"numbers; lower train.learning_rate (now {self.recipe.train.learning_rate})"
         )
 
@@ -240,6 +247,7 @@ class Training:
             "epoch": self.epoch,
             "best_epoch": self.stopping.best_epoch,
             "best_mrr": self.stopping.best_mrr,
+            "waited": self.stopping.waited,
             "seconds": self.seconds,
             "training_seconds": self.training_seconds,
         }
@@ -269,6 +277,7 @@ class Training:
             self.epoch = int(state["epoch"])
             self.stopping.best_epoch = int(state["best_epoch"])
             self.stopping.best_mrr = float(state["best_mrr"])
+            self.stopping.waited = int(state["waited"])
             self.seconds = float(state["seconds"])
             self.training_seconds = float(state["training_seconds"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:

@@ -153,16 +153,27 @@ class Recipe(_Settings):
         return self.with_values(changes, "--set")
 
 
-def graph_and_recipe(argument: str) -> tuple[str, Recipe]:
-    """What `train` was given: a recipe file that names its graph, or a graph."""
+def graph_and_recipe(
+    argument: str, values: dict[str, Any], assignments: Iterable[str]
+) -> tuple[str, Recipe]:
+    """What `train` was given, a recipe file that names its graph or a graph, with other values.
+
+    Paths in a recipe file are looked for beside it first, then in the working directory.
+    """
     path = Path(argument)
     if path.suffix.lower() != ".toml":
-        return argument, Recipe()
-    recipe = Recipe.load(path)
+        recipe = Recipe().with_values({"graph.source": argument, **values}).changed(assignments)
+        return recipe.graph.source or argument, recipe
+    written = Recipe.load(path)
+    beside = {
+        f"graph.{key}": str(path.parent / value)
+        for key, value in (("source", written.graph.source), ("labels", written.graph.labels))
+        if value is not None and (path.parent / value).exists()
+    }
+    recipe = written.with_values({**beside, **values}).changed(assignments)
     if recipe.graph.source is None:
         raise RecipeError(f"{path}: graph.source is missing; name a catalog entry, file or folder")
-    beside = path.parent / recipe.graph.source
-    return str(beside) if beside.exists() else recipe.graph.source, recipe
+    return recipe.graph.source, recipe
 
 
 def _toml_value(text: str) -> Any:

@@ -121,9 +121,12 @@ class RunFolder:
         records = []
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                records.append(json.loads(line))
+                record = json.loads(line)
             except json.JSONDecodeError:
                 break
+            if not isinstance(record, dict) or not isinstance(record.get("epoch"), int):
+                raise RunError(f"{path} is damaged: a line is not the record of an epoch")
+            records.append(record)
         return records
 
     def keep_epochs(self, last: int) -> list[dict[str, Any]]:

@@ -15,18 +15,22 @@ class EarlyStopping:
     max_density: float | None = None
     best_mrr: float = -1.0
     best_epoch: int = 0
+    waited: int = 0
 
     def improved(self, epoch: int, mrr: float, density: float) -> bool:
         """Take note of an epoch; says whether it is the best so far."""
-        if not self.is_sparse_enough(density) or mrr <= self.best_mrr:
+        if not self.is_sparse_enough(density):
             return False
-        self.best_mrr, self.best_epoch = mrr, epoch
+        if mrr <= self.best_mrr:
+            self.waited += 1
+            return False
+        self.best_mrr, self.best_epoch, self.waited = mrr, epoch, 0
         return True
 
     def is_sparse_enough(self, density: float) -> bool:
         """Whether an epoch with this core density counts."""
         return self.max_density is None or density <= self.max_density
 
-    def should_stop(self, epoch: int) -> bool:
-        """Whether the patience is used up after this epoch."""
-        return self.best_epoch > 0 and epoch - self.best_epoch >= self.patience
+    def should_stop(self) -> bool:
+        """Whether the patience is used up."""
+        return self.waited >= self.patience

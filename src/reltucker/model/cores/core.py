@@ -80,8 +80,17 @@ class Core(nn.Module, ABC):
         """Whether G is given, so that all free parameters of a relation are in r_k."""
 
     @abstractmethod
+    def nonzero_by_slice(self) -> Tensor:
+        """How many entries of each slice G_l are not zero, be they fixed or learned: (d_r,)."""
+
     def nonzero_entries(self) -> int:
-        """How many entries of G are not zero, be they fixed or learned."""
+        """How many entries of G are not zero."""
+        return int(self.nonzero_by_slice().sum())
+
+    def explicit(self) -> dict[str, Tensor]:
+        """G for other tools: as `G` (d_e, d_e, d_r), or where it is sparse as the entries
+        `i`, `j`, `l` (0-based) and `value`."""
+        return {"G": self.tensor()}
 
     # -- hooks of training and storage; most cores need none of them ----------------------------
 
@@ -125,6 +134,11 @@ class Core(nn.Module, ABC):
     def mixing_matrices(self, relations: Tensor) -> Tensor:
         """Explicit M_k = sum_l r_kl G_l: (U, d_r) to (U, d_e, d_e)."""
         return torch.einsum("ijl,ul->uij", self.tensor().to(relations), relations)
+
+
+def default_relation_dim(entity_dim: int, relation_dim: int | None, relations: int) -> int:
+    """d_r where a core leaves it free: no more than there are relations, nor more than d_e."""
+    return min(relations, entity_dim) if relation_dim is None else relation_dim
 
 
 class MatrixCore(Core):

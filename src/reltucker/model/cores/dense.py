@@ -5,7 +5,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from reltucker.model.cores.core import MatrixCore
+from reltucker.model.cores.core import MatrixCore, default_relation_dim
 
 
 class DenseCore(MatrixCore):
@@ -23,7 +23,7 @@ class DenseCore(MatrixCore):
         cls, entity_dim: int, relation_dim: int | None, relations: int, **options: Any
     ) -> Self:
         """d_r is free; by default no more than there are relations, nor more than d_e."""
-        return cls(entity_dim, min(relations, entity_dim) if relation_dim is None else relation_dim)
+        return cls(entity_dim, default_relation_dim(entity_dim, relation_dim, relations))
 
     @classmethod
     def of(cls, tensor: Tensor) -> Self:
@@ -53,6 +53,6 @@ class DenseCore(MatrixCore):
         d = self.entity_dim
         return self.slices.detach().view(self.relation_dim, d, d).permute(1, 2, 0).contiguous()
 
-    def nonzero_entries(self) -> int:
-        """How many learned entries are not zero."""
-        return int(torch.count_nonzero(self.slices))
+    def nonzero_by_slice(self) -> Tensor:
+        """How many learned entries of each slice are not zero."""
+        return torch.count_nonzero(self.slices, dim=1)

@@ -53,9 +53,21 @@ class FixedCore(Core):
         """The non-zero entries of G."""
         raise NotImplementedError
 
-    def nonzero_entries(self) -> int:
-        """How many entries the pattern has."""
-        return len(self.entries()[0])
+    def nonzero_by_slice(self) -> Tensor:
+        """How many places the pattern gives to each entry of r_k."""
+        return torch.bincount(self.entries()[2], minlength=self.relation_dim)
+
+    def explicit(self) -> dict[str, Tensor]:
+        """The pattern's entries."""
+        return dict(zip(("i", "j", "l", "value"), self.entries(), strict=True))
+
+    def mixing_matrices(self, relations: Tensor) -> Tensor:
+        """M_k with the entries of r_k at their places; no tensor is made."""
+        i, j, l, value = (x.to(relations.device) for x in self.entries())
+        d = self.entity_dim
+        matrices = relations.new_zeros(len(relations), d * d)
+        matrices.index_add_(1, i * d + j, relations[:, l] * value.to(relations))
+        return matrices.view(-1, d, d)
 
     def tensor(self) -> Tensor:
         """G (d_e, d_e, d_r) from the pattern's entries."""
@@ -83,10 +95,6 @@ class RescalCore(FixedCore, MatrixCore):
     def mixing(self, relations: Tensor) -> Tensor:
         """M_k = reshape(r_k): (U, d_e^2) to (U, d_e, d_e)."""
         return relations.view(-1, self.entity_dim, self.entity_dim)
-
-    def mixing_matrices(self, relations: Tensor) -> Tensor:
-        """M_k = reshape(r_k); the tensor of d_e^4 entries is not needed."""
-        return self.mixing(relations)
 
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
         """vec(e_i e_j^T)."""

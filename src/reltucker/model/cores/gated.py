@@ -6,9 +6,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from reltucker.errors import RecipeError
 from reltucker.kernels import HardConcrete, gated_backward, gated_forward
 from reltucker.kernels.sparse import sparse_mixing_backward, sparse_mixing_forward
-from reltucker.model.cores.core import MatrixCore
+from reltucker.model.cores.core import MatrixCore, default_relation_dim
 
 
 class GatedCore(MatrixCore):
@@ -90,8 +91,7 @@ class GatedCore(MatrixCore):
         cls, entity_dim: int, relation_dim: int | None, relations: int, **options: Any
     ) -> Self:
         """d_r is free; by default no more than there are relations, nor more than d_e."""
-        d_r = min(relations, entity_dim) if relation_dim is None else relation_dim
-        return cls(entity_dim, d_r, **options)
+        return cls(entity_dim, default_relation_dim(entity_dim, relation_dim, relations), **options)
 
     def reset(self, generator: torch.Generator) -> None:
         """Values as in DRT; locations from N(location_mean, location_deviation^2)."""
@@ -116,13 +116,16 @@ class GatedCore(MatrixCore):
         with torch.no_grad():
             active = self.distribution.active_probability(self.locations) >= self.retire_below
             kept = torch.nonzero(active).squeeze(1)
+            if not len(kept):
+                raise RecipeError(
+                    f"core.l0_weight = {self.l0_weight}: every gate of the core has closed by "
+                    f"epoch {epoch}; lower it"
+                )
             if len(kept) == len(active) or len(kept) >= self.sparse_below * self.size:
                 return None
             entries = self.entries[kept] if self.is_sparse else kept
             if not self.is_sparse:
-                # In the order of their places, so that M_k is filled from front to back.
-                square = self.entity_dim**2
-                order = torch.argsort((kept % square) * self.relation_dim + kept // square)
+                order = self._by_place(entries)
                 kept, entries = kept[order], entries[order]
             self._hold(entries, self.values[kept], self.locations[kept])
         return kept
@@ -149,7 +152,7 @@ class GatedCore(MatrixCore):
             matrices = apply(relations, weights, self.slices, self.places, square)
         else:
             matrices = relations @ weights.view(self.relation_dim, -1)
-        return matrices.view(-1, self.entity_dim, self.entity_dim)
+        return matrices.view(len(relations), self.entity_dim, self.entity_dim)
 
     def _weights(self) -> Tensor:
         """v z of the entries held; drawn in training, deterministic and kept in evaluation."""
@@ -199,24 +202,49 @@ class GatedCore(MatrixCore):
         """The inverse of `serving_state`: gates that are open for good."""
         entries, weights = (state[name].to(self.values.device) for name in ("entries", "weights"))
         self._check_entries(entries)
-        if len(weights) != len(entries):
+        if weights.shape != entries.shape:
             raise ValueError("entries and weights of the core differ in number")
-        square = self.entity_dim**2
-        order = torch.argsort((entries % square) * self.relation_dim + entries // square)
-        entries, weights = entries[order], weights[order]
+        order = self._by_place(entries)
+        entries, weights = entries[order], weights[order].to(self.values.dtype)
         if len(entries) >= self.sparse_below * self.size or not len(entries):
             dense = weights.new_zeros(self.size)
             dense[entries] = weights
             entries, weights = entries[:0], dense
         self._hold(entries, weights, torch.full_like(weights, torch.inf))
 
+    def _by_place(self, entries: Tensor) -> Tensor:
+        """The order of their places in M_k, so that it is filled from front to back."""
+        square = self.entity_dim**2
+        return torch.argsort((entries % square) * self.relation_dim + entries // square)
+
     def _check_entries(self, entries: Tensor) -> None:
+        if entries.dtype != torch.long or entries.dim() != 1:
+            raise ValueError("the entries of the core are not a list of whole numbers")
         if len(entries) and (entries.min() < 0 or entries.max() >= self.size):
             raise ValueError("the core has entries outside of its sizes")
+        if len(torch.unique(entries)) != len(entries):
+            raise ValueError("the core has entries that stand twice")
 
     def nonzero_entries(self) -> int:
         """How many entries are active, with deterministic gates."""
         return len(self.serving_state()["weights"])
+
+    def nonzero_by_slice(self) -> Tensor:
+        """How many entries of each slice are active."""
+        slices = self.serving_state()["entries"] // self.entity_dim**2
+        return torch.bincount(slices, minlength=self.relation_dim)
+
+    def explicit(self) -> dict[str, Tensor]:
+        """The active entries by their places."""
+        state = self.serving_state()
+        square, d = self.entity_dim**2, self.entity_dim
+        place = state["entries"] % square
+        return {
+            "i": place // d,
+            "j": place % d,
+            "l": state["entries"] // square,
+            "value": state["weights"],
+        }
 
     def tensor(self) -> Tensor:
         """G (d_e, d_e, d_r) with deterministic gates."""
@@ -228,8 +256,11 @@ class GatedCore(MatrixCore):
 
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
         """t_l = sum over the active g_ijl of g_ijl e_i e_j."""
-        state = self.serving_state()
         square, d = self.entity_dim**2, self.entity_dim
+        if not self.is_sparse:
+            outer = (subjects.unsqueeze(2) * objects.unsqueeze(1)).flatten(1)
+            return outer @ self._weights().view(self.relation_dim, square).t()
+        state = self.serving_state()
         place = state["entries"] % square
         products = subjects[:, place // d] * objects[:, place % d] * state["weights"]
         out = subjects.new_zeros(len(subjects), self.relation_dim)
