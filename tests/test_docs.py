@@ -1,0 +1,72 @@
+"""Figures in the documentation come from result files and cannot drift from them."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def load_script(path: Path) -> object:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_of_results_is_made_from_the_result_files() -> None:
+    script = load_script(ROOT / "docs" / "make_results.py")
+    assert script.page() == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert list((ROOT / "docs" / "results").glob("*.json"))
+
+
+def test_every_result_has_its_recipe() -> None:
+    for path in (ROOT / "docs" / "results").glob("*.json"):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        assert (ROOT / "recipes" / f"{result['recipe']}.toml").is_file()
+
+
+def table_row(text: str, first: str) -> list[str]:
+    (line,) = re.findall(rf"^\| {re.escape(first)} \|(.*)\|$", text, flags=re.M)
+    return [cell.strip() for cell in line.split("|")]
+
+
+def test_the_figures_of_speed_are_those_of_the_result_files() -> None:
+    text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    results = ROOT / "benchmarks" / "results"
+    measured = json.loads((results / "epochs-and-ranking.json").read_text(encoding="utf-8"))
+    drt = measured["epochs"]["drt 100/237"]
+    assert table_row(text, "epoch of DRT 100/237, batch 500, 24+24 negatives") == [
+        f"{drt['seconds_per_epoch']:.2f}",
+        f"{drt['seconds_of_operations']:.2f}",
+        f"{drt['ratio_to_operations']:.2f}",
+        f"{drt['pykeen']['seconds_per_epoch']:,.0f}",
+        f"{drt['pykeen']['seconds_per_epoch'] / drt['seconds_per_epoch']:.0f}",
+    ]
+    ranking = measured["ranking"]
+    assert table_row(text, "full test ranking of DRT 100/237, three protocols") == [
+        f"{ranking['seconds']:.2f}",
+        f"{ranking['seconds_of_products']:.2f}",
+        f"{ranking['ratio_to_products']:.2f}",
+        f"{ranking['pykeen']['seconds']:.0f}",
+        f"{ranking['pykeen']['seconds'] / ranking['seconds']:.0f}",
+    ]
+    steps = json.loads((results / "steps.json").read_text(encoding="utf-8"))
+    for dim in (100, 200):
+        expected = steps[f"family {dim}"]["milliseconds_per_step"].values()
+        assert table_row(text, f"entity_dim {dim}") == [f"{ms:.2f}" for ms in expected]
+    for sizes in ("100/237", "100/100", "200/200"):
+        found = steps[f"sparsity {sizes}"]["milliseconds_per_step"]
+        shown = ("complex", "drt", "srt 1", "srt 0.01", "srt 0.005", "srt 0.001")
+        assert table_row(text, sizes) == [f"{found[name]:.2f}" for name in shown]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.stem)
+def test_links_and_pictures_exist(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
+        assert target.startswith("http") or (path.parent / target).exists(), target
