@@ -1,4 +1,4 @@
-"""Write the table of docs/results.md anew from the files in docs/results: python docs/make_results.py
+"""Write the table of docs/results.md from docs/results/: python docs/make_results.py
 
 A result file holds the recipe's name, and what `train --json`, `evaluate --json` and
 `describe-model --json` printed for its run.

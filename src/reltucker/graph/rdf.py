@@ -19,7 +19,8 @@ FORMATS = {
     ".owl": RdfFormat.RDF_XML,
 }
 
-_GENERATED_ID = re.compile(rb"[a-f][0-9a-f]{31}")
+# 128 random bits in hexadecimal; leading zeros are not written, so a few may be shorter.
+_GENERATED_ID = re.compile(rb"[a-f][0-9a-f]{19,31}")
 
 
 def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:

@@ -118,7 +118,11 @@ def compare(runs: dict[str, Run], evaluations: dict[str, Evaluation]) -> Table:
         Column("HITS@10", "hits@10", ".3f", best="max"),
         Column("seconds", "seconds", ".1f"),
     ]
-    return Table("Test triples ranked among all entities (* effective size; core: share of its entries)", columns, rows)
+    return Table(
+        "Test triples ranked among all entities (* effective size; core: share of its entries)",
+        columns,
+        rows,
+    )
 
 
 def held_out_predictions(run: Run, label: str) -> Table:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import jinja2
 import rich.box
+import rich.console
 import rich.table
 import rich.text
 from markupsafe import Markup
@@ -146,12 +147,10 @@ class Table:
             return None
         return column.show(max(values) if column.best == "max" else min(values))
 
-    def to_rich(self) -> rich.table.Table:
-        """For the terminal."""
-        title = rich.text.Text(_one_line(self.title), style="bold") if self.title else None
-        table = rich.table.Table(
-            title=title, title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False
-        )
+    def to_rich(self) -> rich.console.Group:
+        """For the terminal: the title on a line of its own, since a table's wraps at its width."""
+        title = [rich.text.Text(_one_line(self.title), style="bold")] if self.title else []
+        table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
         for column in self.columns:
             # Where the screen is narrow, texts wrap and numbers stay whole.
             table.add_column(
@@ -164,7 +163,7 @@ class Table:
             # Text objects, so that a name such as "[red]" is not taken for markup.
             texts = [rich.text.Text(text, style="bold" if best else "") for text, best in row]
             table.add_row(*texts)
-        return table
+        return rich.console.Group(*title, table)
 
     def to_html(self) -> Markup:
         """A <table> for a page; long cells are shortened, and their text is shown on hovering."""
