@@ -81,6 +81,7 @@ class TrainingProgress:
         self.best: tuple[float, int] | None = None
         self.last = ""
         self._seconds: list[float] = []
+        self._first_density: float | None = None
         self._shown = -LINE_SECONDS
         self._bar: Progress | None = None
 
@@ -139,7 +140,9 @@ class TrainingProgress:
                 self.best = (mrr, epoch)
             best = f" (best {self.best[0]:.4f} at epoch {self.best[1]})" if self.best else ""
             parts.append(f"valid MRR {mrr:.4f}{best}")
-        if record.get("core_density", 1.0) < 1.0:
+        density = record.get("core_density", 1.0)
+        self._first_density = density if self._first_density is None else self._first_density
+        if density != self._first_density:  # a core that is learned sparse
             parts.append(f"density {record['core_density']:.3%}")
         # The first epoch of a process also compiles loops, so it counts only while it is alone.
         each = median(self._seconds[1:][-9:] or self._seconds)

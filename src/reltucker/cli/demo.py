@@ -24,7 +24,7 @@ def command(
     screen = console()
     screen.print(made.comparison.to_rich())
     screen.print(made.predictions.to_rich())
-    _, run = next(reversed(made.runs.items()))
+    run = made.runs[made.best]
     subject, relation, _ = next(run.graph.named(run.graph.test[:1]).iter_rows())
     screen.print(f"report: {made.report}   pictures: {made.report.parent / 'pictures'}")
     program = "reltucker" if shutil.which("reltucker") else sys.argv[0]

@@ -48,6 +48,7 @@ class Demonstration:
     """What the demonstration made: runs by model, the comparison, predictions, the page."""
 
     runs: dict[str, Run]
+    best: str
     comparison: Table
     predictions: Table
     report: Path
@@ -75,7 +76,7 @@ def demonstrate(out: Path, *, say: Callable[[str], None], progress: bool = True)
     report = _report(graph, runs, evaluations, comparison, predictions)
     pictures = report.write_pictures(out / "pictures")
     report.write(out / "report.html")
-    return Demonstration(runs, comparison, predictions, out / "report.html", pictures)
+    return Demonstration(runs, best, comparison, predictions, out / "report.html", pictures)
 
 
 def _clear(folder: Path, recipe: Recipe) -> None:
@@ -111,7 +112,7 @@ def compare(runs: dict[str, Run], evaluations: dict[str, Evaluation]) -> Table:
         Column("d_r", "relation_dim", "d"),
         Column("d_r*", "effective_relation_size", ",.0f"),
         Column("params*", "effective_parameters", ",d"),
-        Column("core", "core_density", ".1%"),
+        Column("core", "core_density", ".2%"),
         Column("MRR", "mrr", ".3f", best="max"),
         Column("HITS@1", "hits@1", ".3f", best="max"),
         Column("HITS@3", "hits@3", ".3f", best="max"),
