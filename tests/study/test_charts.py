@@ -24,7 +24,12 @@ HOSTILE = "<script>alert('1')</script> & \"quoted\" \x00\x0b\ud800\uffff \u202e"
 
 def records(mrrs: list[float]) -> list[dict[str, object]]:
     return [
-        {"epoch": epoch, "loss": 1 / epoch, "valid": {"seen": {"mrr": mrr}}, "best": True}
+        {
+            "epoch": epoch,
+            "loss": 1 / epoch,
+            "valid": {"seen": {"mrr": mrr}},
+            "best": mrr > max(mrrs[: epoch - 1], default=-1.0),
+        }
         for epoch, mrr in enumerate(mrrs, 1)
     ]
 
@@ -56,6 +61,16 @@ def heat_pixels(svg: str) -> np.ndarray:
     length = struct.unpack(">I", png[start - 4 : start])[0]
     lines = np.frombuffer(zlib.decompress(png[start + 4 : start + 4 + length]), dtype=np.uint8)
     return lines.reshape(height, width + 1)[:, 1:]
+
+
+def test_training_curves_mark_the_epoch_whose_weights_were_kept():
+    """An early epoch may have the best MRR and not count, its core being too dense."""
+    dense_first = records([0.9, 0.3, 0.4])
+    for record, best in zip(dense_first, (False, True, True), strict=True):
+        record["best"] = best
+    chart = training_curves({"SRT": dense_first})
+    (marked,) = (rows for rows in chart.to_dict()["datasets"].values() if len(rows) == 1)
+    assert marked[0]["epoch"] == 3
 
 
 def test_training_curves_mark_the_best_epoch_of_each_model():

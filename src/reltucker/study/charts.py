@@ -58,8 +58,8 @@ _LABEL = "truncate(datum.label, {limit}, 'center')"
 def training_curves(epochs: Mapping[str, Sequence[Mapping[str, Any]]]) -> AnyChart:
     """Validation MRR and training loss by epoch, one line for each model.
 
-    `epochs` has the records of epochs.jsonl for each model. A point marks the epoch with the best
-    validation MRR; without validation triples there is only the loss.
+    `epochs` has the records of epochs.jsonl for each model. A point marks the epoch whose weights
+    were kept, that of the best validation MRR; without validation triples there is only the loss.
     """
     points = [
         {
@@ -67,6 +67,8 @@ def training_curves(epochs: Mapping[str, Sequence[Mapping[str, Any]]]) -> AnyCha
             "epoch": record["epoch"],
             "loss": _number(record.get("loss")),
             "mrr": _number(record.get("valid", {}).get("seen", {}).get("mrr")),
+            # The epoch whose weights were kept is the last that was the best when it ended.
+            "kept": record["epoch"] if record.get("best") else 0,
         }
         for model, records in epochs.items()
         for record in records
@@ -75,7 +77,10 @@ def training_curves(epochs: Mapping[str, Sequence[Mapping[str, Any]]]) -> AnyCha
     models = _in_order(point["model"] for point in points)
     judged = [point for point in points if point["mrr"] is not None]
     best = [
-        max((point for point in judged if point["model"] == model), key=lambda point: point["mrr"])
+        max(
+            (point for point in judged if point["model"] == model),
+            key=lambda point: (point["kept"], point["mrr"]),
+        )
         for model in _in_order(point["model"] for point in judged)
     ]
     epoch = alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1, format="d"))
