@@ -66,6 +66,17 @@ def test_the_figures_of_speed_are_those_of_the_result_files() -> None:
         assert table_row(text, sizes) == [f"{found[name]:.2f}" for name in shown]
 
 
+def test_the_figures_of_loading_are_those_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    path = ROOT / "benchmarks" / "results" / "load-graph.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    for name, side in (("polars alone", "polars"), ("reltucker", "reltucker")):
+        figures = measured["sides"][side]
+        expected = [f"{figures['seconds']:.2f}", f"{figures['peak_gib']:.2f} GiB"]
+        assert table_row(text, name) == expected
+    assert f"The ratio is {measured['ratio']:.2f} " in text
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.stem)
 def test_links_and_pictures_exist(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
