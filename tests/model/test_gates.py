@@ -71,9 +71,9 @@ def test_gradients_equal_finite_differences(dtype: torch.dtype) -> None:
         per_entry = weights.double() * gradient.double()
         return per_entry + penalty * PAPER.active_probability(a.double())
 
-    growth = torch.exp(locations)
+    decay = torch.exp(-locations)
     for_values, for_locations = gated_backward(
-        values, locations, growth, key, PAPER, gradient, penalty
+        values, locations, decay, key, PAPER, gradient, penalty
     )
     ahead, behind = loss(values, locations + step), loss(values, locations - step)
     difference = (ahead - behind) / (2 * step)
@@ -98,6 +98,17 @@ def test_the_expected_norm_is_the_sum_of_probabilities() -> None:
     assert expected.item() == pytest.approx(
         PAPER.active_probability(locations).sum().item(), rel=1e-5
     )
+
+
+@pytest.mark.parametrize("location", [-200.0, 200.0])
+def test_locations_far_out_give_whole_gates_and_no_nan(location: float) -> None:
+    locations = torch.full((1000,), location)
+    ones = torch.ones_like(locations)
+    weights, expected, decay = gated_forward(ones, locations, 1, PAPER)
+    assert set(weights.tolist()) == {float(location > 0)}
+    assert expected.item() == pytest.approx(1000 if location > 0 else 0, abs=1e-3)
+    for gradient in gated_backward(ones, locations, decay, 1, PAPER, ones, 1.0):
+        assert torch.isfinite(gradient).all()
 
 
 def test_the_same_key_gives_the_same_gates() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,3 +31,25 @@ def mixed_key(key: int) -> int:
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & (2**64 - 1)
     return z ^ (z >> 31)
+
+
+def key_halves(key: int) -> tuple[np.uint32, np.uint32]:
+    """A key as the two words that `hashed` takes."""
+    mixed = mixed_key(key)
+    return np.uint32(mixed & 0xFFFFFFFF), np.uint32(mixed >> 32)
+
+
+@compiled(parallel=False)
+def hashed(i: int, low: np.uint32, high: np.uint32) -> Any:
+    """32 random bits for position i: two multiply-xorshift rounds over position and key."""
+    # numba widens every integer product, hence the casts back to 32 bits.
+    h = np.uint32(np.uint32(i) * np.uint32(0x9E3779B1) + low) ^ high
+    h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x7FEB352D))
+    h = np.uint32((h ^ (h >> np.uint32(15))) * np.uint32(0x846CA68B))
+    return np.uint32(h ^ (h >> np.uint32(16)))
+
+
+@compiled(parallel=False)
+def moved(first: int, low: np.uint32) -> Any:
+    """The word `low` with which positions count from `first` on."""
+    return np.uint32(np.uint32(first) * np.uint32(0x9E3779B1) + low)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reltucker.kernels.compiled import compiled, has_loops, mixed_key
+from reltucker.kernels.compiled import compiled, has_loops, hashed, key_halves, moved
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,9 @@ class Dropout:
         return Dropout(self.rate, self.key ^ (1 << 62))
 
     def loop_arguments(self) -> tuple[np.uint32, np.uint32, np.uint32, np.float32]:
-        """What the compiled loops need for `kept`: limit, two halves of the key, and the scale."""
-        mixed = mixed_key(self.key)
+        """What the compiled loops need: limit, two halves of the key, and the scale."""
         limit = np.uint32(min(int(self.rate * 2**32), 2**32 - 1))
-        low, high = np.uint32(mixed & 0xFFFFFFFF), np.uint32(mixed >> 32)
-        return limit, low, high, np.float32(1.0 / (1.0 - self.rate))
+        return limit, *key_halves(self.key), np.float32(1.0 / (1.0 - self.rate))
 
     def mask(self, like: Tensor) -> Tensor:
         """The explicit mask for a tensor, where the loops do not serve."""
@@ -53,16 +51,6 @@ def apply_dropout(x: Tensor, dropout: Dropout, out: Tensor | None = None) -> Ten
 
 
 @compiled(parallel=False)
-def _kept(i: int, begin: np.uint32, limit: np.uint32, high: np.uint32) -> Any:
-    """Whether position i is kept: two multiply-xorshift rounds over position and key."""
-    # numba widens every integer product, hence the casts back to 32 bits.
-    h = np.uint32(np.uint32(i) * np.uint32(0x9E3779B1) + begin) ^ high
-    h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x7FEB352D))
-    h = np.uint32((h ^ (h >> np.uint32(15))) * np.uint32(0x846CA68B))
-    return np.uint32(h ^ (h >> np.uint32(16))) >= limit
-
-
-@compiled(parallel=False)
 def masked(
     first: int,
     x: Any,
@@ -73,9 +61,9 @@ def masked(
     scale: np.float32,
 ) -> None:
     """out = x times the mask at the positions first, first + 1, ...; out is not x."""
-    begin = np.uint32(np.uint32(first) * np.uint32(0x9E3779B1) + low)
+    begin = moved(first, low)
     for i in range(x.size):
-        out[i] = x[i] * scale if _kept(i, begin, limit, high) else np.float32(0)
+        out[i] = x[i] * scale if hashed(i, begin, high) >= limit else np.float32(0)
 
 
 @compiled(parallel=False)
@@ -83,9 +71,9 @@ def mask_in_place(
     first: int, x: Any, limit: np.uint32, low: np.uint32, high: np.uint32, scale: np.float32
 ) -> None:
     """x times the mask; a loop of its own, since `masked` with x as out runs element by element."""
-    begin = np.uint32(np.uint32(first) * np.uint32(0x9E3779B1) + low)
+    begin = moved(first, low)
     for i in range(x.size):
-        x[i] = x[i] * scale if _kept(i, begin, limit, high) else np.float32(0)
+        x[i] = x[i] * scale if hashed(i, begin, high) >= limit else np.float32(0)
 
 
 BLOCK = 4096

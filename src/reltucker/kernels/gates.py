@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reltucker.kernels.compiled import compiled, has_loops, mixed_key
+from reltucker.kernels.compiled import compiled, has_loops, hashed, key_halves, moved
 
 
 @dataclass(frozen=True)
@@ -52,22 +52,22 @@ def gated_forward(
     values: Tensor, locations: Tensor, key: int, distribution: HardConcrete
 ) -> tuple[Tensor, Tensor, Tensor]:
     """values (n,) times gates drawn with `key`; the expected L0 norm sum P(z > 0) as a scalar; and
-    exp(locations), which the backward pass uses again."""
-    growth = torch.exp(locations)
+    exp(-locations), which the backward pass uses again."""
+    decay = torch.neg(locations).exp_()
     if not _has_gate_loops(values, distribution):
         gates, _ = distribution.sample(locations, key)
-        return values * gates, distribution.active_probability(locations).sum(), growth
+        return values * gates, distribution.active_probability(locations).sum(), decay
     out = torch.empty_like(values)
     expected = _forward_loop(
-        values.numpy(), growth.numpy(), out.numpy(), *_key_halves(key), *_constants(distribution)
+        values.numpy(), decay.numpy(), out.numpy(), *key_halves(key), *_constants(distribution)
     )
-    return out, values.new_tensor(expected), growth
+    return out, values.new_tensor(expected), decay
 
 
 def gated_backward(
     values: Tensor,
     locations: Tensor,
-    growth: Tensor,
+    decay: Tensor,
     key: int,
     distribution: HardConcrete,
     gradient: Tensor,
@@ -79,19 +79,14 @@ def gated_backward(
         active = distribution.active_probability(locations)
         return gradient * gates, gradient * values * slope + penalty * active * (1 - active)
     for_values, for_locations = torch.empty_like(values), torch.empty_like(locations)
-    tensors = (values, growth, gradient, for_values, for_locations)
+    tensors = (values, decay, gradient, for_values, for_locations)
     constants: tuple[Any, ...] = (
-        *_key_halves(key),
+        *key_halves(key),
         *_constants(distribution),
         np.float32(penalty),
     )
     _backward_loop(*constants, *(t.numpy() for t in tensors))
     return for_values, for_locations
-
-
-def _key_halves(key: int) -> tuple[np.uint32, np.uint32]:
-    mixed = mixed_key(key)
-    return np.uint32(mixed & 0xFFFFFFFF), np.uint32(mixed >> 32)
 
 
 def _constants(d: HardConcrete) -> tuple[np.float32, np.float32, np.float32]:
@@ -106,18 +101,15 @@ def _has_gate_loops(values: Tensor, distribution: HardConcrete) -> bool:
 @compiled(parallel=False)
 def _odds(i: int, low: np.uint32, high: np.uint32) -> Any:
     """(1 - u) / u of a uniform u that is a function of position and key."""
-    h = np.uint32(np.uint32(i) * np.uint32(0x9E3779B1) + low) ^ high
-    h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x7FEB352D))
-    h = np.uint32((h ^ (h >> np.uint32(15))) * np.uint32(0x846CA68B))
-    h = np.uint32(h ^ (h >> np.uint32(16)))
+    h = hashed(i, low, high)
     u = (np.float32(np.int32(h >> np.uint32(8))) + np.float32(0.5)) * np.float32(2.0**-24)
     return (np.float32(1) - u) / u
 
 
 @compiled(parallel=False)
-def _sigmoid(odds: Any, growth: Any) -> Any:
-    """s = 1 / (1 + ((1 - u) / u / exp(a))^(3/2)): temperature 2/3, without logarithms."""
-    x = odds / growth
+def _sigmoid(odds: Any, decay: Any) -> Any:
+    """s = 1 / (1 + ((1 - u) / u exp(-a))^(3/2)): temperature 2/3, without logarithms."""
+    x = odds * decay
     return np.float32(1) / (np.float32(1) + x * np.sqrt(x))
 
 
@@ -127,7 +119,7 @@ BLOCK = 4096
 @compiled(parallel=True)
 def _forward_loop(
     values: Any,
-    growth: Any,
+    decay: Any,
     out: Any,
     key_low: np.uint32,
     key_high: np.uint32,
@@ -143,7 +135,7 @@ def _forward_loop(
         expected[block] = _forward_block(
             begin,
             values[begin:end],
-            growth[begin:end],
+            decay[begin:end],
             out[begin:end],
             key_low,
             key_high,
@@ -158,7 +150,7 @@ def _forward_loop(
 def _forward_block(
     begin: int,
     values: Any,
-    growth: Any,
+    decay: Any,
     out: Any,
     key_low: np.uint32,
     key_high: np.uint32,
@@ -166,13 +158,13 @@ def _forward_block(
     width: np.float32,
     closing: np.float32,
 ) -> Any:
-    first = np.uint32(np.uint32(begin) * np.uint32(0x9E3779B1) + key_low)
+    first = moved(begin, key_low)
     total = np.float32(0)
     for i in range(values.size):
-        s = _sigmoid(_odds(i, first, key_high), growth[i])
+        s = _sigmoid(_odds(i, first, key_high), decay[i])
         z = min(np.float32(1), max(np.float32(0), s * width + low))
         out[i] = values[i] * z
-        total += np.float32(1) / (np.float32(1) + closing / growth[i])
+        total += np.float32(1) / (np.float32(1) + closing * decay[i])
     return total
 
 
@@ -185,7 +177,7 @@ def _backward_loop(
     closing: np.float32,
     penalty: np.float32,
     values: Any,
-    growth: Any,
+    decay: Any,
     gradient: Any,
     for_values: Any,
     for_locations: Any,
@@ -196,7 +188,7 @@ def _backward_loop(
         _backward_block(
             begin,
             values[begin:end],
-            growth[begin:end],
+            decay[begin:end],
             gradient[begin:end],
             for_values[begin:end],
             for_locations[begin:end],
@@ -213,7 +205,7 @@ def _backward_loop(
 def _backward_block(
     begin: int,
     values: Any,
-    growth: Any,
+    decay: Any,
     gradient: Any,
     for_values: Any,
     for_locations: Any,
@@ -224,16 +216,16 @@ def _backward_block(
     closing: np.float32,
     penalty: np.float32,
 ) -> None:
-    first = np.uint32(np.uint32(begin) * np.uint32(0x9E3779B1) + key_low)
+    first = moved(begin, key_low)
     for i in range(values.size):
-        s = _sigmoid(_odds(i, first, key_high), growth[i])
+        s = _sigmoid(_odds(i, first, key_high), decay[i])
         stretched = s * width + low
         z = min(np.float32(1), max(np.float32(0), stretched))
         slope = width * np.float32(1.5) * s * (np.float32(1) - s)
         slope = (
             slope if (stretched > np.float32(0)) & (stretched < np.float32(1)) else np.float32(0)
         )
-        active = np.float32(1) / (np.float32(1) + closing / growth[i])
+        active = np.float32(1) / (np.float32(1) + closing * decay[i])
         for_values[i] = gradient[i] * z
         for_locations[i] = gradient[i] * values[i] * slope + penalty * active * (
             np.float32(1) - active

@@ -274,18 +274,18 @@ class _Gated(torch.autograd.Function):
     def forward(
         ctx: Any, values: Tensor, locations: Tensor, key: int, distribution: HardConcrete
     ) -> tuple[Tensor, Tensor]:
-        weights, expected, growth = gated_forward(values, locations, key, distribution)
+        weights, expected, decay = gated_forward(values, locations, key, distribution)
         ctx.key, ctx.distribution = key, distribution
-        ctx.save_for_backward(values, locations, growth)
+        ctx.save_for_backward(values, locations, decay)
         return weights, expected
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, penalty: Tensor) -> tuple[Tensor | None, ...]:
-        values, locations, growth = ctx.saved_tensors
+        values, locations, decay = ctx.saved_tensors
         for_values, for_locations = gated_backward(
             values,
             locations,
-            growth,
+            decay,
             ctx.key,
             ctx.distribution,
             gradient.contiguous(),
