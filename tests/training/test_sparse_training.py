@@ -173,7 +173,10 @@ def test_threads_do_not_change_when_entries_are_retired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A resumed run must sum in the order of the unbroken one, however small the core is now."""
-    monkeypatch.setattr("reltucker.training.threads.SMALL_STEP", 4 * 33 * 8 + 50 * 8 * 8 + 900)
+    monkeypatch.setattr(
+        "reltucker.training.threads.SMALL_STEP",
+        4 * 33 * 8 + (2 * recipe().train.negatives + 2) * 8 * 8 + 900,
+    )
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     graph = random_graph(2)
     train(graph, recipe(), out=tmp_path / "run", progress=False)

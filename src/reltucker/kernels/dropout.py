@@ -45,6 +45,9 @@ def apply_dropout(x: Tensor, dropout: Dropout, out: Tensor | None = None) -> Ten
     """x times the mask. The backward pass is the same call on the gradient."""
     out = torch.empty_like(x) if out is None else out
     if has_loops(x):
+        if out is x:
+            _dropout_in_place_loop(x.view(-1).numpy(), *dropout.loop_arguments())
+            return x
         _dropout_loop(x.view(-1).numpy(), out.view(-1).numpy(), *dropout.loop_arguments())
         return out
     return torch.mul(x, dropout.mask(x), out=out)
@@ -87,3 +90,13 @@ def _dropout_loop(
         begin = block * BLOCK
         end = min(begin + BLOCK, x.size)
         masked(begin, x[begin:end], out[begin:end], limit, low, high, scale)
+
+
+@compiled(parallel=True)
+def _dropout_in_place_loop(
+    x: Any, limit: np.uint32, low: np.uint32, high: np.uint32, scale: np.float32
+) -> None:
+    for block in numba.prange((x.size + BLOCK - 1) // BLOCK):
+        begin = block * BLOCK
+        end = min(begin + BLOCK, x.size)
+        mask_in_place(begin, x[begin:end], limit, low, high, scale)

@@ -84,18 +84,22 @@ def scatter_gradient(
     given: Tensor,
     rows: Tensor,
     dropout: Dropout,
+    ids: Tensor | None,
     out: Tensor,
 ) -> Tensor:
-    """The gradient for E, out (N, d): out[e] = mask[e] * (sum of weights[b, n] queries[b] over all
-    candidates[b, n] = e, plus the sum of rows[b] over all given[b] = e).
+    """The gradient for entities, out (N, d): out[e] = mask[e] * (the sum of weights[b, n]
+    queries[b] over all candidates[b, n] = e, plus the sum of rows[g] over all given[g] = e). Where
+    `ids` are given, entity e of this call is row ids[e] of the matrix that the mask is for.
 
     Entries are ordered by a counting sort, so each row of `out` is summed in a fixed order by one
     thread: deterministic, and written exactly once.
     """
     if has_loops(rows):
-        tensors = (candidates, weights, queries, given, rows, out)
+        ids = given[:0] if ids is None else ids
+        tensors = (ids, candidates, weights, queries, given, rows, out)
         _scatter_loop(*dropout.loop_arguments(), *(t.numpy() for t in tensors))
         return out
+    assert ids is None, "rows of their own are for the compiled loops"
     out.zero_().index_add_(0, given, rows)
     flat = (weights.unsqueeze(2) * queries.unsqueeze(1)).flatten(0, 1)
     return out.index_add_(0, candidates.flatten(), flat).mul_(dropout.mask(out))
@@ -107,6 +111,7 @@ def _scatter_loop(
     low: np.uint32,
     high: np.uint32,
     scale: np.float32,
+    ids: Any,
     candidates: Any,
     weights: Any,
     queries: Any,
@@ -118,23 +123,29 @@ def _scatter_loop(
     count, dim = out.shape
     starts = np.zeros(count + 1, dtype=np.int64)
     for b in range(size):
-        starts[given[b] + 1] += 1
         for n in range(width):
             starts[candidates[b, n] + 1] += 1
+    for g in range(given.size):
+        starts[given[g] + 1] += 1
     for e in range(count):
         starts[e + 1] += starts[e]
     ends = starts[:-1].copy()
-    # Entry b * (width + 1) + n stands for candidate n of row b; n = width for the given entity.
-    order = np.empty(size * (width + 1), dtype=np.int64)
+    # Entry b * width + n stands for candidate n of row b; the given ones follow.
+    order = np.empty(size * width + given.size, dtype=np.int64)
     for b in range(size):
-        for n in range(width + 1):
-            e = given[b] if n == width else candidates[b, n]
-            order[ends[e]] = b * (width + 1) + n
+        for n in range(width):
+            e = candidates[b, n]
+            order[ends[e]] = b * width + n
             ends[e] += 1
+    for g in range(given.size):
+        e = given[g]
+        order[ends[e]] = size * width + g
+        ends[e] += 1
     for e in numba.prange(count):
         _sum_entries(order[starts[e] : starts[e + 1]], weights, queries, rows, out[e])
-        if starts[e + 1] > starts[e]:
-            mask_in_place(e * dim, out[e], limit, low, high, scale)
+        if limit > 0 and starts[e + 1] > starts[e]:
+            row = ids[e] if ids.size > 0 else e
+            mask_in_place(row * dim, out[e], limit, low, high, scale)
 
 
 @compiled(parallel=False)
@@ -143,8 +154,9 @@ def _sum_entries(entries: Any, weights: Any, queries: Any, rows: Any, total: Any
     for d in range(total.size):
         total[d] = np.float32(0)
     for entry in entries:
-        b, n = entry // (width + 1), entry % (width + 1)
-        weight = weights[b, n] if n < width else np.float32(1)
-        row = queries[b] if n < width else rows[b]
+        b, n = entry // width, entry % width
+        from_candidates = b < weights.shape[0]
+        weight = weights[b, n] if from_candidates else np.float32(1)
+        row = queries[b] if from_candidates else rows[entry - weights.size]
         for d in range(total.size):
             total[d] += weight * row[d]

@@ -1,7 +1,9 @@
 """A graph becomes E, R, G: the one model, its cores, their sizes and views."""
 
 from reltucker.model.cores import CORES, Core
+from reltucker.model.dropout import QueryDropout
 from reltucker.model.groups import RelationGroups
+from reltucker.model.questions import Questions
 from reltucker.model.relational_tucker import RelationalTucker
 from reltucker.model.sizes import Sizes, sizes_of
 from reltucker.model.views import (
@@ -15,6 +17,8 @@ from reltucker.model.views import (
 __all__ = [
     "CORES",
     "Core",
+    "QueryDropout",
+    "Questions",
     "RelationGroups",
     "RelationalTucker",
     "Sizes",

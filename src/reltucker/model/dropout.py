@@ -1,6 +1,7 @@
 """Dropout on a tensor, differentiable."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,3 +27,20 @@ def dropped(x: Tensor, dropout: Dropout) -> Tensor:
         return x
     apply: Callable[..., Tensor] = _Dropped.apply
     return apply(x.contiguous(), dropout)
+
+
+NONE = Dropout.none()
+
+
+@dataclass(frozen=True)
+class QueryDropout:
+    """The masks on the way to a query."""
+
+    relations: Dropout = NONE
+    """On the rows of R."""
+    mixing: Dropout = NONE
+    """On the compact form of M_k."""
+    given: Dropout = NONE
+    """On the rows of given entities."""
+    queries: Dropout = NONE
+    """On the queries."""

@@ -8,7 +8,11 @@ from torch import Tensor, nn
 from reltucker.graph import Direction
 from reltucker.kernels import Dropout
 from reltucker.model.cores import Core
+from reltucker.model.dropout import QueryDropout, dropped
 from reltucker.model.groups import RelationGroups
+from reltucker.model.initial import Initial, drawing
+from reltucker.model.normalisation import QueryNorm
+from reltucker.model.questions import BothWays, OneWay, Questions, Separate
 
 
 class RelationalTucker(nn.Module):
@@ -18,10 +22,20 @@ class RelationalTucker(nn.Module):
 
     With reciprocal relations R has 2 K rows: row K + k belongs to the inverse of relation k, and
     (?, k, j) is asked as (j, k^-1, ?). Scores of triples and queries over relations use rows k.
+
+    With batch normalisation, as in TuckER, the given entity's row and the query are normalised
+    over the batch; after training both are fixed affine maps. It needs reciprocal relations, since
+    e_i^T M_k e_j would otherwise be two different scores, asked from either side.
     """
 
     def __init__(
-        self, entities: int, relations: int, core: Core, *, reciprocal: bool = False
+        self,
+        entities: int,
+        relations: int,
+        core: Core,
+        *,
+        reciprocal: bool = False,
+        batch_norm: bool = False,
     ) -> None:
         super().__init__()
         self.relations = relations
@@ -29,35 +43,52 @@ class RelationalTucker(nn.Module):
         self.E = nn.Parameter(torch.empty(entities, core.entity_dim))
         self.R = nn.Parameter(torch.empty(relations * (1 + reciprocal), core.relation_dim))
         self.core = core
+        self.norm = QueryNorm(core.entity_dim) if batch_norm else None
 
-    def reset(self, generator: torch.Generator, scale: float = 1.0) -> None:
-        """Draw all parameters anew; embeddings are normal with variance scale^2 / dimension."""
-        nn.init.normal_(self.E, 0.0, scale * self.core.entity_dim**-0.5, generator=generator)
-        nn.init.normal_(self.R, 0.0, scale, generator=generator)
-        self.core.reset(generator)
+    def reset(
+        self, generator: torch.Generator, scale: float = 1.0, kind: Initial = "normal"
+    ) -> None:
+        """Draw all parameters anew; embeddings have the variance scale^2 / dimension, relations
+        scale^2, and the core what keeps scores at the scale of a product of embeddings."""
+        draw = drawing(kind, generator)
+        draw(self.E, scale * self.core.entity_dim**-0.5)
+        draw(self.R, scale)
+        self.core.reset(draw)
 
-    def training_queries(
-        self, subjects: Tensor, objects: Tensor, groups: RelationGroups, dropout: Dropout
-    ) -> Tensor:
-        """Queries over objects, then over subjects, of triples grouped by relation, differentiable:
-        e_i (B, d_e), e_j (B, d_e) to (2 B, d_e)."""
-        if not self.reciprocal:
-            mixing = self.core.mixing(self.R[groups.relations])
-            return torch.cat(self.core.queries(mixing, subjects, objects, groups, dropout))
-        rows = torch.cat([groups.relations, groups.relations + self.relations])
-        mixing, inverse = self.core.mixing(self.R[rows]).chunk(2)
-        return torch.cat(
-            [
-                self.core.object_queries(mixing, subjects, groups, dropout),
-                # Another key, or a relation and its inverse would be masked alike.
-                self.core.object_queries(inverse, objects, groups, dropout.another()),
-            ]
-        )
+    def questions(self, relations: Tensor, asks_subject: Tensor | None = None) -> Questions:
+        """Arrange questions for `training_queries`.
+
+        With `asks_subject` (Q,), question q gives an entity and relation relations[q] and asks for
+        the subject or the object. Without it, there are two for each of the relations (B,) of a
+        batch of triples: first B that ask for objects, then B that ask for subjects.
+        """
+        if self.reciprocal:
+            rows = (
+                torch.cat([relations, relations + self.relations])
+                if asks_subject is None
+                else relations + self.relations * asks_subject
+            )
+            return OneWay.of(rows)
+        if asks_subject is None:
+            return BothWays.of(relations)
+        return Separate.of(relations, asks_subject)
+
+    def training_queries(self, questions: Questions, given: Tensor, masks: QueryDropout) -> Tensor:
+        """The queries of questions whose given entities have the rows `given` (Q, d_e), both in
+        the order of the arrangement, differentiable."""
+        mixing = self.core.mixing(dropped(self.R[questions.relations], masks.relations))
+        if self.norm is not None:
+            given = self.norm.given(given)
+        queries = questions.queries(self.core, mixing, dropped(given, masks.given), masks.mixing)
+        if self.norm is not None:
+            queries = self.norm.query(queries)
+        return dropped(queries, masks.queries)
 
     def serving_state(self) -> dict[str, Tensor]:
         """What is needed to use the model after training, by name."""
         core = {f"core.{name}": value for name, value in self.core.serving_state().items()}
-        return {"E": self.E.detach(), "R": self.R.detach(), **core}
+        norm = {} if self.norm is None else self.norm.state_dict(prefix="norm.")
+        return {"E": self.E.detach(), "R": self.R.detach(), **core, **norm}
 
     @torch.no_grad()
     def load_serving_state(self, state: Mapping[str, Tensor]) -> None:
@@ -67,6 +98,10 @@ class RelationalTucker(nn.Module):
             if state[name].shape != parameter.shape:
                 raise ValueError(f"{name} has the shape {tuple(state[name].shape)}")
             parameter.copy_(state[name])
+        if self.norm is not None:
+            self.norm.load_state_dict(
+                {k.removeprefix("norm."): v for k, v in state.items() if k.startswith("norm.")}
+            )
         self.core.load_serving_state(
             {k.removeprefix("core."): v for k, v in state.items() if k.startswith("core.")}
         )
@@ -79,18 +114,30 @@ class RelationalTucker(nn.Module):
         subjects, (subject, object) for relations.
         """
         if direction == "relation":
-            return self.core.relation_queries(self.E[first], self.E[second])
+            return self.relation_queries(self.E[first], self.E[second])
         inverse = direction == "subject" and self.reciprocal
         groups = RelationGroups.of(second + self.relations if inverse else second)
         mixing = self.core.mixing(self.R[groups.relations])
         rows = self.E[first[groups.order]]
-        queries = torch.empty_like(rows)
-        queries[groups.order] = (
+        if self.norm is not None:
+            rows = self.norm.given(rows)
+        ordered = (
             self.core.object_queries(mixing, rows, groups, Dropout.none())
             if direction == "object" or inverse
             else self.core.subject_queries(mixing, rows, groups)
         )
+        if self.norm is not None:
+            ordered = self.norm.query(ordered)
+        queries = torch.empty_like(ordered)
+        queries[groups.order] = ordered
         return queries
+
+    def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
+        """e_i, e_j (B, d_e) to queries over R (B, d_r), differentiable. With batch normalisation
+        scores by them lack a term that is the same for all relations."""
+        if self.norm is not None:
+            subjects, objects = self.norm.given(subjects), objects * self.norm.query_scale()
+        return self.core.relation_queries(subjects, objects)
 
     def candidates(self, direction: Direction) -> Tensor:
         """What queries of this direction are multiplied with: E, or R for relations."""
@@ -104,5 +151,6 @@ class RelationalTucker(nn.Module):
 
     @torch.no_grad()
     def mixing_matrix(self, relation: int) -> Tensor:
-        """M_k (d_e, d_e) of one relation."""
-        return self.core.mixing_matrices(self.R[relation : relation + 1])[0]
+        """M_k (d_e, d_e) of one relation, the scales of batch normalisation included."""
+        matrix = self.core.mixing_matrices(self.R[relation : relation + 1])[0]
+        return matrix if self.norm is None else self.norm.scaled(matrix)

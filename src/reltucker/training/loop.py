@@ -12,11 +12,13 @@ from reltucker.evaluation import rank_split
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, RelationalTucker, sizes_of
 from reltucker.training.memory import keep_freed_memory, physical_memory
-from reltucker.training.objective import NegativeSampling, check_negatives
+from reltucker.training.objectives import check_objective, make_objective
+from reltucker.training.optimizer import Schedule, make_optimizer, set_learning_rate, step_rows
 from reltucker.training.recipe import Recipe
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
 from reltucker.training.stopping import EarlyStopping
 from reltucker.training.threads import limited_threads, threads_for
+from reltucker.training.validation import Validation
 
 BYTES = 4
 
@@ -40,7 +42,13 @@ def build_model(recipe: Recipe, entities: int, relations: int) -> RelationalTuck
         if option not in core.options:
             raise RecipeError(f"core.{option}: {settings.name} has no such option; leave it out")
     built = core.build(settings.entity_dim, settings.relation_dim, relations, **options)
-    return RelationalTucker(entities, relations, built, reciprocal=settings.reciprocal)
+    return RelationalTucker(
+        entities,
+        relations,
+        built,
+        reciprocal=settings.reciprocal,
+        batch_norm=settings.batch_norm,
+    )
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -56,10 +64,12 @@ def check(recipe: Recipe, graph: KnowledgeGraph) -> None:
     """Refuse what cannot be trained, before any file is written."""
     if not len(graph.train):
         raise GraphError(f"{graph.name}: there are no training triples")
-    check_negatives(recipe.train.negatives, graph.seen_entities)
+    check_objective(recipe.train, graph.seen_entities)
     with torch.device("meta"):
         model = build_model(recipe, len(graph.entities), len(graph.relations))
-    needed = 4 * BYTES * sum(parameter.numel() for parameter in model.parameters())
+    # A parameter, its gradient, one or two numbers of the optimiser, and the best value so far.
+    copies = 5 if recipe.train.optimizer == "adam" else 4
+    needed = copies * BYTES * sum(parameter.numel() for parameter in model.parameters())
     if needed > physical_memory():
         raise RecipeError(
             f"model.entity_dim and model.relation_dim: training would need about "
@@ -85,16 +95,15 @@ class Training:
         keep_freed_memory()
         self.generator = torch.Generator().manual_seed(settings.seed)
         self.model = build_model(recipe, len(graph.entities), len(graph.relations))
-        self.model.reset(self.generator, recipe.model.init_scale)
+        self.model.reset(self.generator, recipe.model.init_scale, recipe.model.init)
         self.model.to(device)
         # Before any entry is retired or restored, so that a resumed run has as many.
-        self.threads = threads_for(self.model, settings.batch_size)
-        self.optimizer = self._make_optimizer()
-        self.objective = NegativeSampling(self.model, settings, graph.seen_entities)
-        self.triples = torch.from_numpy(graph.train).long().to(device)
+        self.threads = threads_for(self.model, settings)
+        self.optimizer = make_optimizer(self.model, settings)
+        self.schedule = Schedule(settings)
+        self.objective = make_objective(self.model, settings, graph)
+        self.validation = Validation(settings, graph)
         self.stopping = EarlyStopping(settings.patience, settings.max_density)
-        # Triples with unseen entities say nothing about training, so `seen` ones must be there.
-        self.judged = bool(graph.is_seen(graph.valid).any())
         self.best: dict[str, Tensor] = {}
         self.epoch = 0
         self.seconds = 0.0
@@ -119,7 +128,7 @@ class Training:
         self.save()
 
     def _patience_used_up(self) -> bool:
-        return self.judged and self.stopping.should_stop()
+        return self.validation.possible and self.stopping.should_stop()
 
     def _run_epoch(self) -> None:
         began = time.monotonic()
@@ -130,13 +139,8 @@ class Training:
         self.model.eval()
         density = self.model.core.density()
         record: dict[str, Any] = {"epoch": self.epoch, "loss": loss, "core_density": density}
-        if self.judged:
-            try:
-                metrics = rank_split(self.model, self.graph, "valid").metrics()
-            except ScoreError:
-                raise self._diverged(self.epoch) from None
-            record["valid"] = {name: m.to_dict() for name, m in metrics.items()}
-            record["best"] = self.stopping.improved(self.epoch, metrics["seen"].mrr, density)
+        if self.validation.possible:
+            record |= self._validate(trained, density)
         else:
             # Without valid triples the last epoch that is sparse enough counts.
             record["best"] = self.stopping.is_sparse_enough(density)
@@ -156,41 +160,51 @@ class Training:
         if self.watcher is not None:
             self.watcher.epoch(record)
 
+    def _validate(self, train_seconds: float, density: float) -> dict[str, Any]:
+        """What validation, if it is due, adds to the epoch's record."""
+        validation = self.validation
+        try:
+            if validation.every is None:
+                validation.decide(self.model, train_seconds)
+            if not validation.is_due(self.epoch):
+                return {"best": False}
+            epochs = self.epoch - validation.last
+            metrics = validation.metrics(self.model, self.epoch)
+        except ScoreError:
+            raise self._diverged(self.epoch) from None
+        best = self.stopping.improved(self.epoch, metrics["seen"].mrr, density, epochs)
+        self.schedule.validated(best, epochs)
+        return {"valid": {name: m.to_dict() for name, m in metrics.items()}, "best": best}
+
     def _begin_epoch(self) -> None:
         """Let the core prepare; where it holds fewer entries now, so does the optimiser."""
         self.model.train()
         before = dict(self.model.named_parameters())
-        steps = math.ceil(len(self.triples) / self.recipe.train.batch_size)
+        steps = math.ceil(len(self.objective) / self.recipe.train.batch_size)
         kept = self.model.core.begin_epoch(self.epoch + 1, steps)
         if kept is None:
             return
         states = {name: self.optimizer.state[parameter] for name, parameter in before.items()}
-        self.optimizer = self._make_optimizer()
+        self.optimizer = make_optimizer(self.model, self.recipe.train)
         for name, parameter in self._parameters().items():
             for key, value in states[name].items():
                 changed = value.dim() > 0 and value.shape != parameter.shape
                 self.optimizer.state[parameter][key].copy_(value[kept] if changed else value)
 
-    def _make_optimizer(self) -> torch.optim.Optimizer:
-        settings = self.recipe.train
-        undecayed = self.model.core.undecayed()
-        decayed = [p for p in self.model.parameters() if not any(p is u for u in undecayed)]
-        groups: list[dict[str, Any]] = [{"params": decayed, "weight_decay": settings.weight_decay}]
-        if undecayed:
-            groups.append({"params": undecayed, "weight_decay": 0.0})
-        on_cpu = self.model.E.device.type == "cpu"
-        return torch.optim.Adagrad(groups, lr=settings.learning_rate, fused=on_cpu)
-
     def _train_epoch(self) -> float:
-        """One pass over the shuffled triples; returns the mean loss."""
+        """One pass over the shuffled items; returns the mean loss."""
         batch_size = self.recipe.train.batch_size
-        order = torch.randperm(len(self.triples), generator=self.generator).to(self.triples.device)
+        device = self.model.E.device
+        order = torch.randperm(len(self.objective), generator=self.generator).to(device)
         steps = math.ceil(len(order) / batch_size)
-        total = torch.zeros((), dtype=torch.float64, device=self.triples.device)
+        total = torch.zeros((), dtype=torch.float64, device=device)
         for step in range(steps):
-            batch = self.triples[order[step * batch_size : (step + 1) * batch_size]]
-            total += self.objective.backward(batch, self.generator).double() * len(batch)
+            chosen = order[step * batch_size : (step + 1) * batch_size]
+            total += self.objective.backward(chosen, self.generator) * len(chosen)
+            set_learning_rate(self.optimizer, self.schedule.rate(self.epoch + (step + 1) / steps))
             self.optimizer.step()
+            if self.objective.touched is not None:
+                step_rows(self.optimizer, self.model.E, *self.objective.touched)
             if self.watcher is not None:
                 self.watcher.step(self.epoch + 1, step + 1, steps)
         loss = float(total) / len(order)
@@ -218,6 +232,8 @@ class Training:
             "best_epoch": self.stopping.best_epoch,
             "seconds": self.seconds,
             "seconds_per_epoch": self.training_seconds / self.epoch,
+            "validated_every": self.validation.every,
+            "validated_triples": self.validation.sample or len(self.graph.valid),
             **sizes_of(self.model).to_dict(),
         }
         metrics = rank_split(self.model, self.graph, "valid").metrics()
@@ -248,6 +264,8 @@ class Training:
             "best_epoch": self.stopping.best_epoch,
             "best_mrr": self.stopping.best_mrr,
             "waited": self.stopping.waited,
+            "validation": self.validation.state(),
+            "schedule": {"factor": self.schedule.factor, "waited": self.schedule.waited},
             "seconds": self.seconds,
             "training_seconds": self.training_seconds,
         }
@@ -265,10 +283,11 @@ class Training:
             prefix = "model.core."
             core = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
             self.model.core.adopt(core)
-            self.optimizer = self._make_optimizer()
+            self.optimizer = make_optimizer(self.model, self.recipe.train)
             with torch.no_grad():
+                for name, value in self.model.state_dict().items():
+                    value.copy_(tensors[f"model.{name}"])
                 for name, parameter in self._parameters().items():
-                    parameter.copy_(tensors[f"model.{name}"])
                     for key, value in self.optimizer.state[parameter].items():
                         value.copy_(tensors[f"optimizer.{name}.{key}"])
             self.best = {
@@ -278,6 +297,9 @@ class Training:
             self.stopping.best_epoch = int(state["best_epoch"])
             self.stopping.best_mrr = float(state["best_mrr"])
             self.stopping.waited = int(state["waited"])
+            self.validation.restore(state["validation"])
+            self.schedule.factor = float(state["schedule"]["factor"])
+            self.schedule.waited = int(state["schedule"]["waited"])
             self.seconds = float(state["seconds"])
             self.training_seconds = float(state["training_seconds"])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:

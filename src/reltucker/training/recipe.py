@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from reltucker.atomic import write_text
 from reltucker.errors import RecipeError
@@ -37,6 +37,10 @@ class ModelSettings(_Settings):
         None, ge=1, le=100_000_000, description="d_r; by default what the core suggests"
     )
     reciprocal: bool = Field(False, description="a second embedding for each inverse relation")
+    batch_norm: bool = Field(
+        False, description="normalise given entities and queries, as TuckER; needs reciprocal"
+    )
+    init: Literal["normal", "uniform"] = Field("normal", description="of embeddings and core")
     init_scale: float = Field(0.3, gt=0, description="scale of the initial embeddings")
 
     @field_validator("name")
@@ -45,6 +49,12 @@ class ModelSettings(_Settings):
         if name not in CORES:
             raise ValueError(f"there is no model {name!r}{_nearest(name, CORES)}")
         return name
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.batch_norm and not self.reciprocal:
+            raise ValueError("model.batch_norm needs model.reciprocal = true")
+        return self
 
 
 class CoreSettings(_Settings):
@@ -75,24 +85,86 @@ class CoreSettings(_Settings):
 class TrainSettings(_Settings):
     """How it is fitted; the defaults are the paper's protocol."""
 
+    objective: Literal["negative_sampling", "one_vs_all", "k_vs_all"] = Field(
+        "negative_sampling",
+        description="a triple against drawn entities; a triple against all entities; "
+        "a question with all of its answers against all entities",
+    )
     epochs: int = Field(200, ge=1, description="at the most; early stopping may end sooner")
-    batch_size: int = Field(500, ge=1)
+    batch_size: int = Field(500, ge=1, description="triples, or questions for k_vs_all")
     negatives: int = Field(
         24, ge=1, description="pseudo-negatives for each side of a triple, without replacement"
     )
-    learning_rate: float = Field(0.1, gt=0, description="of AdaGrad")
+    shared_negatives: bool = Field(False, description="the same negatives for a whole batch")
+    loss: Literal["softmax", "binary"] = Field("softmax", description="cross-entropy over entities")
+    label_smoothing: Rate = Field(0.0, description="one_vs_all, k_vs_all: share spread evenly")
+    answer_exponent: float = Field(
+        0.0,
+        ge=0.0,
+        le=2.0,
+        description="k_vs_all: a question with n answers counts n to this power; "
+        "with 1 all triples count the same",
+    )
+    relation_prediction: float = Field(
+        0.0, ge=0.0, description="weight of predicting the relation of a triple"
+    )
+    score_megabytes: int = Field(
+        256, ge=1, description="one_vs_all, k_vs_all: how large a block of scores may be"
+    )
+    optimizer: Literal["adagrad", "adam"] = Field("adagrad")
+    learning_rate: float = Field(0.1, gt=0, description="of the optimiser")
+    warm_up_epochs: float = Field(
+        0.0, ge=0.0, description="over which the learning rate rises from 0"
+    )
+    schedule: Literal["constant", "exponential", "plateau"] = Field(
+        "constant",
+        description="exponential: times `decay` after every epoch; plateau: times `decay` after "
+        "`plateau_patience` epochs without a better validation MRR",
+    )
+    decay: float = Field(0.95, gt=0.0, le=1.0, description="factor of the schedule")
+    plateau_patience: int = Field(3, ge=1, description="epochs, see `schedule`")
     entity_dropout: Rate = Field(0.3, description="dropout on entity embeddings")
+    given_dropout: Rate = Field(0.0, description="dropout on the given entity of a question")
+    relation_dropout: Rate = Field(0.0, description="dropout on relation embeddings")
     mixing_dropout: Rate = Field(0.2, description="dropout on mixing matrices")
+    query_dropout: Rate = Field(0.0, description="dropout on queries")
     weight_decay: float = Field(0.0, ge=0, description="L2 penalty added to every gradient")
+    regularizer: Literal["none", "lp", "n3", "dura"] = Field(
+        "none", description="on the factors of a batch, weighted by how often they occur"
+    )
+    regularizer_weight: float = Field(0.0, ge=0.0, description="of the regularizer")
+    regularizer_power: float = Field(2.0, ge=1.0, le=4.0, description="p of lp")
     patience: int = Field(10, ge=1, description="epochs without a better validation MRR")
     max_density: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
         None, description="early stopping counts epochs with at most this core density only"
+    )
+    validation_share: Annotated[float, Field(gt=0.0)] = Field(
+        0.1, description="how much of the training time validation may take"
+    )
+    validate_every: int | None = Field(
+        None, ge=1, description="epochs between validations, instead of validation_share"
     )
     seed: int = Field(0, ge=0, lt=2**63, description="of initial values, batches and dropout")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA if there is one")
     checkpoint_seconds: float = Field(
         20.0, ge=0, description="write the resumable state at most this often"
     )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        sampled = self.objective == "negative_sampling"
+        if sampled and (self.loss != "softmax" or self.label_smoothing):
+            raise ValueError(
+                "negative_sampling has the softmax loss without label smoothing; "
+                "choose train.objective = 'one_vs_all' or 'k_vs_all' for others"
+            )
+        if self.shared_negatives and not sampled:
+            raise ValueError("train.shared_negatives is for train.objective = 'negative_sampling'")
+        if self.answer_exponent and self.objective != "k_vs_all":
+            raise ValueError("train.answer_exponent is for train.objective = 'k_vs_all'")
+        if (self.regularizer == "none") != (self.regularizer_weight == 0.0):
+            raise ValueError("train.regularizer and train.regularizer_weight go together")
+        return self
 
 
 class Recipe(_Settings):
@@ -192,6 +264,8 @@ def _explain(recipe: type[BaseModel], error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"there is no setting {key!r}{_nearest(key, _keys(recipe))}"
     reason = first["msg"].removeprefix("Value error, ")
+    if isinstance(first["input"], dict):
+        return reason  # of settings that do not go together; it names them
     return f"{key} = {first['input']!r}: {reason[:1].lower()}{reason[1:]}"
 
 

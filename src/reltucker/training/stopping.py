@@ -17,12 +17,13 @@ class EarlyStopping:
     best_epoch: int = 0
     waited: int = 0
 
-    def improved(self, epoch: int, mrr: float, density: float) -> bool:
-        """Take note of an epoch; says whether it is the best so far."""
+    def improved(self, epoch: int, mrr: float, density: float, epochs: int = 1) -> bool:
+        """Take note of a validated epoch, `epochs` after the one before; says whether it is the
+        best so far."""
         if not self.is_sparse_enough(density):
             return False
         if mrr <= self.best_mrr:
-            self.waited += 1
+            self.waited += epochs
             return False
         self.best_mrr, self.best_epoch, self.waited = mrr, epoch, 0
         return True

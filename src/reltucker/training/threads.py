@@ -7,6 +7,7 @@ import numba
 import torch
 
 from reltucker.model import RelationalTucker
+from reltucker.training.recipe import TrainSettings
 
 SMALL_STEP = 8_000_000
 """Multiplications below which a step runs on one thread.
@@ -16,12 +17,15 @@ machine, and on a busy one every loop waits for the thread that was not given a 
 """
 
 
-def threads_for(model: RelationalTucker, batch_size: int) -> int:
+def threads_for(model: RelationalTucker, settings: TrainSettings) -> int:
     """One thread for small steps, all that torch has otherwise; a function of sizes alone, so that
     a resumed run computes in the same order as an unbroken one."""
-    relations = min(model.R.shape[0], batch_size)
+    relations = min(model.R.shape[0], settings.batch_size)
+    sampled = settings.objective == "negative_sampling"
+    candidates = 2 * settings.negatives + 2 if sampled else len(model.E)
     core = sum(parameter.numel() for parameter in model.core.parameters())
-    multiplications = core * relations + 4 * model.E.numel() + 50 * batch_size * model.E.shape[1]
+    multiplications = core * relations + 4 * model.E.numel()
+    multiplications += candidates * settings.batch_size * model.E.shape[1]
     return 1 if multiplications < SMALL_STEP else torch.get_num_threads()
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from reltucker.kernels import Dropout
 from reltucker.model.groups import RelationGroups
+from reltucker.model.initial import Draw
 
 
 class Core(nn.Module, ABC):
@@ -71,7 +72,7 @@ class Core(nn.Module, ABC):
         """The explicit core G (d_e, d_e, d_r), entry by entry as in the paper."""
 
     @abstractmethod
-    def reset(self, generator: torch.Generator) -> None:
+    def reset(self, draw: Draw) -> None:
         """Draw the learned entries anew; a fixed core has none."""
 
     @property
@@ -120,6 +121,11 @@ class Core(nn.Module, ABC):
     def load_serving_state(self, state: Mapping[str, Tensor]) -> None:
         """The inverse of `serving_state`; raises RuntimeError or ValueError where it cannot be."""
         self.load_state_dict(dict(state))
+
+    def squares(self, vectors: Tensor) -> Tensor:
+        """Squared magnitudes of the coordinates of entities or relations, (B, d) to (B, m); a core
+        whose coordinates belong together in pairs gives one for each pair."""
+        return vectors.square()
 
     # -- sizes ----------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from reltucker.model.cores.core import MatrixCore, default_relation_dim
+from reltucker.model.initial import Draw
 
 
 class DenseCore(MatrixCore):
@@ -33,11 +34,10 @@ class DenseCore(MatrixCore):
             core.slices.copy_(tensor.permute(2, 0, 1).flatten(1))
         return core
 
-    def reset(self, generator: torch.Generator) -> None:
-        """Draw every g_ijl from a normal distribution that keeps the scale of a score near that of
-        the product of its embeddings: variance 1 / (d_e d_r)."""
-        deviation = (self.entity_dim * self.relation_dim) ** -0.5
-        nn.init.normal_(self.slices, 0.0, deviation, generator=generator)
+    def reset(self, draw: Draw) -> None:
+        """Draw every g_ijl so that the scale of a score stays near that of the product of its
+        embeddings: variance 1 / (d_e d_r)."""
+        draw(self.slices, (self.entity_dim * self.relation_dim) ** -0.5)
 
     def mixing(self, relations: Tensor) -> Tensor:
         """M_k = sum_l r_kl G_l: (U, d_r) to (U, d_e, d_e)."""

@@ -15,6 +15,7 @@ from reltucker.kernels import Dropout
 from reltucker.model.cores.core import Core, MatrixCore
 from reltucker.model.dropout import dropped
 from reltucker.model.groups import RelationGroups
+from reltucker.model.initial import Draw
 
 Entries = tuple[Tensor, Tensor, Tensor, Tensor]
 """i, j, l (0-based) and value of the non-zero entries of G."""
@@ -46,7 +47,7 @@ class FixedCore(Core):
             )
         return core
 
-    def reset(self, generator: torch.Generator) -> None:
+    def reset(self, draw: Draw) -> None:
         """Nothing to draw."""
 
     def entries(self) -> Entries:
@@ -243,6 +244,11 @@ class ComplexCore(RowCore):
         u, v = objects.chunk(2, dim=1)
         return torch.cat([x * u + y * v, x * v - y * u], dim=1)
 
+    def squares(self, vectors: Tensor) -> Tensor:
+        """x^2 + y^2: of complex numbers."""
+        x, y = vectors.chunk(2, dim=1)
+        return x.square() + y.square()
+
 
 class HoleCore(RowCore):
     """HolE: s = r_k . (e_i * e_j) with * the circular correlation, computed by FFT."""
@@ -317,6 +323,11 @@ class AnalogyCore(RowCore):
         s, x, y = self._parts(subjects)
         t, u, v = self._parts(objects)
         return torch.cat([s * t, x * u + y * v, y * u - x * v], dim=1)
+
+    def squares(self, vectors: Tensor) -> Tensor:
+        """s^2 of scalars, x^2 + y^2 of pairs."""
+        s, x, y = self._parts(vectors)
+        return torch.cat([s.square(), x.square() + y.square()], dim=1)
 
 
 def _convolution(x: Tensor, y: Tensor, d: int) -> Tensor:

@@ -10,6 +10,7 @@ from reltucker.errors import RecipeError
 from reltucker.kernels import HardConcrete, gated_backward, gated_forward
 from reltucker.kernels.sparse import sparse_mixing_backward, sparse_mixing_forward
 from reltucker.model.cores.core import MatrixCore, default_relation_dim
+from reltucker.model.initial import Draw
 
 
 class GatedCore(MatrixCore):
@@ -93,13 +94,12 @@ class GatedCore(MatrixCore):
         """d_r is free; by default no more than there are relations, nor more than d_e."""
         return cls(entity_dim, default_relation_dim(entity_dim, relation_dim, relations), **options)
 
-    def reset(self, generator: torch.Generator) -> None:
-        """Values as in DRT; locations from N(location_mean, location_deviation^2)."""
-        deviation = (self.entity_dim * self.relation_dim) ** -0.5
-        nn.init.normal_(self.values, 0.0, deviation, generator=generator)
-        nn.init.normal_(
-            self.locations, self.location_mean, self.location_deviation, generator=generator
-        )
+    def reset(self, draw: Draw) -> None:
+        """Values as in DRT; locations with mean and deviation as set."""
+        draw(self.values, (self.entity_dim * self.relation_dim) ** -0.5)
+        draw(self.locations, self.location_deviation)
+        with torch.no_grad():
+            self.locations.add_(self.location_mean)
 
     # -- training -----------------------------------------------------------------------------
 
@@ -255,16 +255,14 @@ class GatedCore(MatrixCore):
         return flat.view(self.relation_dim, d, d).permute(1, 2, 0).contiguous()
 
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
-        """t_l = sum over the active g_ijl of g_ijl e_i e_j."""
-        square, d = self.entity_dim**2, self.entity_dim
+        """t_l = sum over the entries held of g_ijl e_i e_j."""
+        weights, d = self._weights(), self.entity_dim
         if not self.is_sparse:
             outer = (subjects.unsqueeze(2) * objects.unsqueeze(1)).flatten(1)
-            return outer @ self._weights().view(self.relation_dim, square).t()
-        state = self.serving_state()
-        place = state["entries"] % square
-        products = subjects[:, place // d] * objects[:, place % d] * state["weights"]
+            return outer @ weights.view(self.relation_dim, -1).t()
+        products = subjects[:, self.places // d] * objects[:, self.places % d] * weights
         out = subjects.new_zeros(len(subjects), self.relation_dim)
-        return out.index_add_(1, state["entries"] // square, products)
+        return out.index_add(1, self.slices, products)
 
 
 class _Gated(torch.autograd.Function):

@@ -1,0 +1,286 @@
+"""Losses of queries against all entities, with their gradients, block by block.
+
+For query b let A_b be its answers, n_b how many they are, w_b its weight, s_bj = <q_b, e_j>, N the
+number of entities, and y_bj = (1 - c) [j in A_b] / n_b + c / N with the label smoothing c. Then
+
+    softmax : loss_b = w_b (log sum_j exp s_bj - sum_j y_bj s_bj)
+    binary  : loss_b = w_b sum_j (log(1 + exp s_bj) - z_bj s_bj), z_bj = (1 - c) [j in A_b] + c / N
+
+No label matrix is made: the answers of a row are subtracted from its gradient one by one. No more
+than one block of scores is held. Where all of them fit into the given buffer, there is one block;
+softmax over several blocks computes each block of scores twice, first for the sums over a row.
+"""
+
+from typing import Any, Literal
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from reltucker.kernels.compiled import compiled, has_loops
+
+Loss = Literal["softmax", "binary"]
+
+
+def all_entities_loss(
+    loss: Loss,
+    queries: Tensor,
+    entities: Tensor,
+    starts: Tensor,
+    answers: Tensor,
+    weights: Tensor,
+    smoothing: float,
+    scores: Tensor,
+    entity_gradient: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """queries (B, d), entities (N, d), answers[starts[b] : starts[b + 1]] ascending, weights (B,)
+    to the losses (B,) in double precision and their gradient for the queries (B, d).
+
+    `scores` is the buffer for blocks, at least B long; the gradient for the entities is written
+    into `entity_gradient` (N, d).
+    """
+    size, count = len(queries), len(entities)
+    width = min(count, scores.numel() // size)
+    losses = torch.zeros(size, dtype=torch.float64, device=queries.device)
+    # The largest score of a row so far, and the sum of exp(score - largest).
+    largest, total = queries.new_full((size,), -torch.inf), queries.new_zeros(size)
+    blocks = [slice(begin, min(begin + width, count)) for begin in range(0, count, width)]
+
+    def block_of_scores(block: slice) -> Tensor:
+        part = scores[: size * (block.stop - block.start)].view(size, -1)
+        return torch.mm(queries, entities[block].t(), out=part)
+
+    if loss == "softmax" and len(blocks) > 1:
+        for block in blocks:
+            _add_to_sums(block_of_scores(block), largest, total)
+    query_gradient = torch.empty_like(queries)
+    for block in blocks:
+        part = block_of_scores(block)
+        if loss == "softmax" and len(blocks) == 1:
+            _add_to_sums(part, largest, total)
+        to_gradient = _softmax_gradient if loss == "softmax" else _binary_gradient
+        to_gradient(part, block, count, largest, total, starts, answers, weights, smoothing, losses)
+        torch.mm(part.t(), queries, out=entity_gradient[block])
+        if block.start == 0:
+            torch.mm(part, entities[block], out=query_gradient)
+        else:
+            query_gradient.addmm_(part, entities[block])
+    if loss == "softmax":
+        losses += weights.double() * (largest.double() + total.double().log())
+    return losses, query_gradient
+
+
+def _add_to_sums(scores: Tensor, largest: Tensor, total: Tensor) -> None:
+    if has_loops(scores):
+        _sums_loop(scores.numpy(), largest.numpy(), total.numpy())
+        return
+    greater = torch.maximum(largest, scores.amax(dim=1))
+    total.mul_((largest - greater).exp()).add_((scores - greater.unsqueeze(1)).exp().sum(dim=1))
+    largest.copy_(greater)
+
+
+def _softmax_gradient(
+    scores: Tensor,
+    block: slice,
+    count: int,
+    largest: Tensor,
+    total: Tensor,
+    starts: Tensor,
+    answers: Tensor,
+    weights: Tensor,
+    smoothing: float,
+    losses: Tensor,
+) -> None:
+    """Scores to w_b (p_bj - y_bj) in place; sum_j y_bj s_bj is taken from the losses."""
+    if has_loops(scores):
+        tensors = (scores, largest, total, starts, answers, weights, losses)
+        arrays = (t.numpy() for t in tensors)
+        _softmax_loop(block.start, count, np.float32(smoothing), *arrays)
+        return
+    share = (1.0 - smoothing) / (starts[1:] - starts[:-1]).to(weights)
+    row, column, inside = _answers_of_block(block, starts, answers)
+    losses -= weights * smoothing / count * scores.sum(dim=1)
+    losses.index_add_(0, row, -(weights * share)[row] * scores[row, column] * inside)
+    scores.sub_(largest.unsqueeze(1)).exp_().div_(total.unsqueeze(1)).sub_(smoothing / count)
+    scores.index_put_((row, column), -share[row] * inside, accumulate=True)
+    scores.mul_(weights.unsqueeze(1))
+
+
+def _binary_gradient(
+    scores: Tensor,
+    block: slice,
+    count: int,
+    largest: Tensor,
+    total: Tensor,
+    starts: Tensor,
+    answers: Tensor,
+    weights: Tensor,
+    smoothing: float,
+    losses: Tensor,
+) -> None:
+    """Scores to w_b (sigmoid(s_bj) - z_bj) in place; the block's loss is added to the losses."""
+    if has_loops(scores):
+        tensors = (scores, starts, answers, weights, losses)
+        arrays = (t.numpy() for t in tensors)
+        _binary_loop(block.start, count, np.float32(smoothing), *arrays)
+        return
+    row, column, inside = _answers_of_block(block, starts, answers)
+    target = (1.0 - smoothing) * inside.to(weights)
+    losses += weights * (
+        torch.nn.functional.softplus(scores).sum(dim=1) - smoothing / count * scores.sum(dim=1)
+    )
+    losses.index_add_(0, row, -weights[row] * target * scores[row, column])
+    scores.sigmoid_().sub_(smoothing / count)
+    scores.index_put_((row, column), -target, accumulate=True)
+    scores.mul_(weights.unsqueeze(1))
+
+
+def _answers_of_block(
+    block: slice, starts: Tensor, answers: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Row and column of every answer, and which of them stand in the block (column 0 if not)."""
+    counts = starts[1:] - starts[:-1]
+    row = torch.repeat_interleave(torch.arange(len(counts), device=starts.device), counts)
+    chosen = answers[starts[0] : starts[-1]]
+    inside = (chosen >= block.start) & (chosen < block.stop)
+    return row, torch.where(inside, chosen - block.start, 0), inside
+
+
+# -- loops ----------------------------------------------------------------------------------------
+
+
+@compiled(parallel=False)
+def exponential(x: Any) -> Any:
+    """exp(x) for x <= 0, to single precision: 2^floor(t) times a polynomial for 2^(t - floor(t)).
+
+    Without a call in it, so that loops over it vectorise. NaN stays NaN.
+    """
+    x = np.float32(-87.0) if x < np.float32(-87.0) else x
+    t = x * np.float32(1.44269504)
+    whole = np.floor(t)
+    f = t - whole
+    p = np.float32(1.8775767e-3)
+    p = p * f + np.float32(8.9893397e-3)
+    p = p * f + np.float32(5.5826318e-2)
+    p = p * f + np.float32(2.4015361e-1)
+    p = p * f + np.float32(6.9315308e-1)
+    p = p * f + np.float32(9.9999994e-1)
+    return p * np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)).view(np.float32)
+
+
+@compiled(parallel=True)
+def _sums_loop(scores: Any, largest: Any, total: Any) -> None:
+    for b in numba.prange(scores.shape[0]):
+        s = scores[b]
+        greater = largest[b]
+        for j in range(s.size):
+            greater = s[j] if s[j] > greater else greater
+        added = np.float32(0)
+        for j in range(s.size):
+            added += exponential(s[j] - greater)
+        # The first time there is nothing to rescale, and -inf - greater is not asked for.
+        before = total[b] * np.exp(largest[b] - greater) if total[b] > 0 else np.float32(0)
+        total[b] = added + before
+        largest[b] = greater
+
+
+@compiled(parallel=True)
+def _softmax_loop(
+    begin: int,
+    count: int,
+    smoothing: np.float32,
+    scores: Any,
+    largest: Any,
+    total: Any,
+    starts: Any,
+    answers: Any,
+    weights: Any,
+    losses: Any,
+) -> None:
+    for b in numba.prange(scores.shape[0]):
+        s = scores[b]
+        first, last = _part_of(answers, starts[b], starts[b + 1], begin, begin + s.size)
+        share = (np.float32(1) - smoothing) / np.float32(starts[b + 1] - starts[b])
+        floor = smoothing / np.float32(count)
+        attained = np.float64(0)
+        for place in range(first, last):
+            attained += share * s[answers[place] - begin]
+        if smoothing > 0:
+            attained += floor * _sum(s)
+        losses[b] -= weights[b] * attained
+        _to_softmax(s, largest[b], weights[b] / total[b], floor * weights[b])
+        for place in range(first, last):
+            s[answers[place] - begin] -= share * weights[b]
+
+
+@compiled(parallel=False)
+def _to_softmax(s: Any, largest: Any, scale: Any, floor: Any) -> None:
+    for j in range(s.size):
+        s[j] = exponential(s[j] - largest) * scale - floor
+
+
+@compiled(parallel=False)
+def _sum(s: Any) -> Any:
+    total = np.float32(0)
+    for j in range(s.size):
+        total += s[j]
+    return total
+
+
+@compiled(parallel=True)
+def _binary_loop(
+    begin: int,
+    count: int,
+    smoothing: np.float32,
+    scores: Any,
+    starts: Any,
+    answers: Any,
+    weights: Any,
+    losses: Any,
+) -> None:
+    for b in numba.prange(scores.shape[0]):
+        s = scores[b]
+        first, last = _part_of(answers, starts[b], starts[b + 1], begin, begin + s.size)
+        target = np.float32(1) - smoothing
+        floor = smoothing / np.float32(count)
+        attained = np.float64(0)
+        for place in range(first, last):
+            attained += target * s[answers[place] - begin]
+        if smoothing > 0:
+            attained += floor * _sum(s)
+        losses[b] += weights[b] * (_to_sigmoid(s, weights[b], floor) - attained)
+        for place in range(first, last):
+            s[answers[place] - begin] -= target * weights[b]
+
+
+@compiled(parallel=False)
+def _to_sigmoid(s: Any, weight: Any, floor: Any) -> Any:
+    """s to weight (sigmoid(s) - floor) in place; returns the sum of log(1 + exp s)."""
+    total = np.float32(0)
+    for j in range(s.size):
+        x = s[j]
+        e = exponential(-abs(x))
+        inverse = np.float32(1) / (np.float32(1) + e)
+        # log(1 + e) = 2 artanh(z) with z = e / (2 + e) <= 1/3
+        z = e / (np.float32(2) + e)
+        y = z * z
+        p = np.float32(1 / 11)
+        p = p * y + np.float32(1 / 9)
+        p = p * y + np.float32(1 / 7)
+        p = p * y + np.float32(1 / 5)
+        p = p * y + np.float32(1 / 3)
+        p = p * y + np.float32(1)
+        total += (np.float32(0) if x < 0 else x) + np.float32(2) * z * p
+        s[j] = weight * ((e * inverse if x < 0 else inverse) - floor)
+    return total
+
+
+@compiled(parallel=False)
+def _part_of(answers: Any, first: int, last: int, begin: int, end: int) -> Any:
+    """Which of the ascending answers[first : last] lie in begin .. end."""
+    while first < last and answers[first] < begin:
+        first += 1
+    while last > first and answers[last - 1] >= end:
+        last -= 1
+    return first, last

@@ -1,0 +1,36 @@
+"""What is minimised: objectives, their batches and regularisers."""
+
+from reltucker.errors import RecipeError
+from reltucker.graph import KnowledgeGraph
+from reltucker.model import RelationalTucker
+from reltucker.training.objectives.all_entities import AllEntities
+from reltucker.training.objectives.batches import QuestionBatches, TripleBatches
+from reltucker.training.objectives.objective import Objective
+from reltucker.training.objectives.sampled import NegativeSampling, SharedNegatives
+from reltucker.training.recipe import TrainSettings
+
+__all__ = ["Objective", "check_objective", "make_objective"]
+
+
+def make_objective(
+    model: RelationalTucker, settings: TrainSettings, graph: KnowledgeGraph
+) -> Objective:
+    """The objective of a recipe on the training triples of a graph."""
+    check_objective(settings, graph.seen_entities)
+    if settings.objective == "k_vs_all":
+        questions = QuestionBatches(model, graph, settings.answer_exponent)
+        return AllEntities(model, settings, questions, graph.seen_entities)
+    triples = TripleBatches(model, graph)
+    if settings.objective == "one_vs_all":
+        return AllEntities(model, settings, triples, graph.seen_entities)
+    kind = SharedNegatives if settings.shared_negatives else NegativeSampling
+    return kind(model, settings, triples, graph.seen_entities)
+
+
+def check_objective(settings: TrainSettings, population: int) -> None:
+    """Refuse what the objective cannot do on a graph with so many entities in train."""
+    if settings.objective == "negative_sampling" and settings.negatives > population - 1:
+        raise RecipeError(
+            f"train.negatives = {settings.negatives}: only {population} entities occur in "
+            f"train, so at most {population - 1} can be drawn without replacement"
+        )

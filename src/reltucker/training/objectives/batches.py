@@ -1,0 +1,134 @@
+"""What a step is about: triples with both of their questions, or distinct questions with all of
+their answers."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reltucker.graph import KnowledgeGraph
+from reltucker.graph.answers import AnswerIndex
+from reltucker.model import Questions, RelationalTucker
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The questions of a step, in the order of their arrangement.
+
+    given   : (Q,) the given entities
+    rows    : (Q,) the rows of R
+    starts  : (Q + 1,) where the answers of each question begin
+    answers : the answers of all questions, ascending for each
+    weights : (Q,) how much each question counts; the loss of the step is a weighted sum
+    facts   : (F, 3) for relation prediction: subject, row of R, object
+    """
+
+    questions: Questions
+    given: Tensor
+    rows: Tensor
+    starts: Tensor
+    answers: Tensor
+    weights: Tensor
+    facts: Tensor
+
+    def answer_weights(self) -> tuple[Tensor, Tensor]:
+        """For each answer, its question (n,) and its share of the question's weight (n,)."""
+        counts = self.starts[1:] - self.starts[:-1]
+        question = torch.repeat_interleave(
+            torch.arange(len(counts), device=counts.device), counts, output_size=len(self.answers)
+        )
+        return question, (self.weights / counts)[question]
+
+
+class Batches(Protocol):
+    """Where batches come from."""
+
+    def __len__(self) -> int:
+        """How many items an epoch has."""
+
+    def take(self, chosen: Tensor, generator: torch.Generator) -> Batch:
+        """The batch of the items with these numbers; what is random comes from the generator."""
+
+
+class TripleBatches:
+    """The items are triples; each asks for its object and for its subject."""
+
+    def __init__(self, model: RelationalTucker, graph: KnowledgeGraph) -> None:
+        self.model = model
+        self.triples = torch.from_numpy(graph.train).to(model.E.device)
+
+    def __len__(self) -> int:
+        return len(self.triples)
+
+    def take(self, chosen: Tensor, generator: torch.Generator) -> Batch:
+        """Two questions with one answer each for every triple."""
+        triples = self.triples[chosen].long()
+        subjects, relations, objects = triples.unbind(1)
+        questions = self.model.questions(relations)
+        order = questions.order
+        given = torch.cat([subjects, objects])[order]
+        answers = torch.cat([objects, subjects])[order]
+        starts = torch.arange(len(answers) + 1, device=answers.device)
+        weights = self.model.E.new_full((len(answers),), 1.0 / len(triples))
+        facts, inverse = triples, relations
+        if self.model.reciprocal:
+            inverse = relations + self.model.relations
+            facts = torch.cat([triples, torch.stack([objects, inverse, subjects], dim=1)])
+        rows = torch.cat([relations, inverse])[order]
+        return Batch(questions, given, rows, starts, answers, weights, facts)
+
+
+class QuestionBatches:
+    """The items are the distinct questions of the training triples, with all of their answers.
+
+    A question with n answers counts n^exponent: 0 lets all questions count the same, and with 1
+    every triple counts the same, as in `one_vs_all`. The mean over all questions is 1.
+    """
+
+    def __init__(self, model: RelationalTucker, graph: KnowledgeGraph, exponent: float) -> None:
+        self.model = model
+        device = model.E.device
+        entities, relations = len(graph.entities), len(graph.relations)
+        for_objects = AnswerIndex.build("object", [graph.train], entities, relations)
+        for_subjects = AnswerIndex.build("subject", [graph.train], entities, relations)
+        keys = np.concatenate([for_objects.keys, for_subjects.keys])
+        counts = np.concatenate([np.diff(for_objects.offsets), np.diff(for_subjects.offsets)])
+        weights = counts.astype(np.float64) ** exponent
+        self.given = torch.from_numpy(keys // relations).to(device)
+        self.relations = torch.from_numpy(keys % relations).to(device)
+        self.asks_subject = torch.arange(len(keys), device=device) >= len(for_objects.keys)
+        self.counts = torch.from_numpy(counts).to(device)
+        self.starts = torch.cumsum(self.counts, 0) - self.counts
+        self.answers = torch.from_numpy(
+            np.concatenate([for_objects.answers, for_subjects.answers])
+        ).to(device)
+        self.weights = torch.from_numpy(weights / weights.mean()).to(model.E)
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    def take(self, chosen: Tensor, generator: torch.Generator) -> Batch:
+        """The questions with these numbers."""
+        questions = self.model.questions(self.relations[chosen], self.asks_subject[chosen])
+        chosen = chosen[questions.order]
+        given, counts = self.given[chosen], self.counts[chosen]
+        starts = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
+        total = int(starts[-1])
+        shift = torch.repeat_interleave(
+            self.starts[chosen] - starts[:-1], counts, output_size=total
+        )
+        answers = self.answers[shift + torch.arange(total, device=shift.device)].long()
+        weights = self.weights[chosen] / len(chosen)
+        # One of the answers, for relation prediction.
+        one = (torch.rand(len(chosen), generator=generator).to(weights) * counts).long()
+        asked = answers[starts[:-1] + torch.minimum(one, counts - 1)]
+        rows, swapped = self.relations[chosen], self.asks_subject[chosen]
+        if self.model.reciprocal:
+            rows = rows + self.model.relations * swapped
+            facts = torch.stack([given, rows, asked], dim=1)
+        else:
+            ends = torch.stack([given, rows, asked], dim=1)
+            facts = torch.where(swapped.unsqueeze(1), ends.flip(1), ends)
+        return Batch(questions, given, rows, starts, answers, weights, facts)

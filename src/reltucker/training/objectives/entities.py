@@ -1,0 +1,75 @@
+"""The rows of E that a step works with, and where their gradient goes."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from reltucker.kernels import (
+    Dropout,
+    add_rows,
+    apply_dropout,
+    gather_dropped,
+    has_loops,
+    mask_rows,
+    number_rows,
+)
+
+COMPACT_ABOVE = 3.0
+"""How many times more entities than a step touches there must be for compact steps to pay."""
+
+
+@dataclass
+class EntityRows:
+    """The entities of one step after dropout: all of them, or the ones that it touches.
+
+    matrix : (n, d) their rows; `ids` says which entities they are, None for all in order
+    """
+
+    matrix: Tensor
+    ids: Tensor | None
+    dropout: Dropout
+    gradient: Tensor
+
+    def add(self, places: Tensor, rows: Tensor) -> None:
+        """Add rows to the gradient, before the mask."""
+        add_rows(self.gradient, places, rows)
+
+    def mask_gradient(self) -> None:
+        """Let the gradient pass through the dropout."""
+        if self.dropout.rate == 0.0:
+            return
+        if self.ids is None:
+            apply_dropout(self.gradient, self.dropout, self.gradient)
+        else:
+            mask_rows(self.gradient, self.ids, self.dropout)
+
+
+class EntityTable:
+    """E as the steps of a training run see it; the buffers live as long as the run.
+
+    One mask serves an entity for a whole step: every occurrence of it is dropped alike, so that
+    the mask is applied to E once instead of to each of dozens of rows a triple.
+    """
+
+    def __init__(self, parameter: nn.Parameter, compact: bool) -> None:
+        self.parameter = parameter
+        self.compact = compact and has_loops(parameter)
+        if self.compact:
+            self._marks = torch.full((len(parameter),), -1, dtype=torch.int32)
+        else:
+            self._dropped = torch.empty_like(parameter.detach())
+            self._gradient = torch.zeros_like(parameter.detach())
+
+    def open(self, dropout: Dropout, *ids: Tensor) -> tuple[EntityRows, list[Tensor]]:
+        """The rows of a step that touches these entities, and the places of `ids` in it."""
+        entities = self.parameter.detach()
+        if not self.compact:
+            if dropout.rate > 0.0:
+                entities = apply_dropout(entities, dropout, self._dropped)
+            return EntityRows(entities, None, dropout, self._gradient), list(ids)
+        distinct, places = number_rows(self._marks, torch.cat([i.flatten() for i in ids]))
+        matrix = gather_dropped(entities, distinct, dropout)
+        parts = torch.split(places, [i.numel() for i in ids])
+        shaped = [part.view(i.shape) for part, i in zip(parts, ids, strict=True)]
+        return EntityRows(matrix, distinct, dropout, torch.empty_like(matrix)), shaped

@@ -1,0 +1,88 @@
+"""Objectives with drawn negatives.
+
+For a triple (i, k, j), with J the drawn objects and I the drawn subjects,
+
+    loss = -log softmax(s_ij'k : j' in {j} + J)[j] - log softmax(s_i'jk : i' in {i} + I)[i],
+
+averaged over the triples of a batch. Negatives are drawn without replacement from the entities
+that occur in train; the true entity is never among them.
+"""
+
+import torch
+from torch import Tensor
+
+from reltucker.kernels import draw_candidates, sampled_softmax, scatter_gradient
+from reltucker.training.objectives.batches import Batch
+from reltucker.training.objectives.entities import EntityRows
+from reltucker.training.objectives.objective import Keys, Objective
+
+
+class NegativeSampling(Objective):
+    """Every question has negatives of its own, as published."""
+
+    def _entities_touched(self) -> int:
+        return 2 * self.settings.batch_size * (2 + self.settings.negatives)
+
+    def _candidates(self, batch: Batch, keys: Keys) -> Tensor:
+        """For each question the answer, then its negatives: (Q, 1 + negatives)."""
+        negatives = self.settings.negatives
+        return draw_candidates(batch.answers, negatives, self.population, keys.candidates)
+
+    def _judge(
+        self,
+        batch: Batch,
+        queries: Tensor,
+        entities: EntityRows,
+        answers: Tensor,
+        candidates: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        losses, weights, gradient = sampled_softmax(queries, entities.matrix, candidates)
+        share = batch.weights.unsqueeze(1)
+        self._scored = candidates, weights.mul_(share), queries
+        return losses * batch.weights, gradient.mul_(share)
+
+    def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> None:
+        out = entities.gradient
+        scatter_gradient(*self._scored, places, rows, entities.dropout, entities.ids, out)
+
+
+class SharedNegatives(Objective):
+    """All questions of a batch have the same negatives, so that their scores are one product.
+
+    Where a question's own answer is among them, it is left out for that question.
+    """
+
+    def _entities_touched(self) -> int:
+        return 2 * self.settings.batch_size + self.settings.negatives
+
+    def _candidates(self, batch: Batch, keys: Keys) -> Tensor:
+        """The negatives of the batch: (negatives,)."""
+        nobody = batch.answers.new_full((1,), self.population)
+        drawn = draw_candidates(nobody, self.settings.negatives, self.population, keys.candidates)
+        return drawn[0, 1:]
+
+    def _judge(
+        self,
+        batch: Batch,
+        queries: Tensor,
+        entities: EntityRows,
+        answers: Tensor,
+        candidates: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        true, others = entities.matrix[answers], entities.matrix[candidates]
+        scores = torch.mm(queries, others.t())
+        scores.masked_fill_(answers.unsqueeze(1) == candidates, -torch.inf)
+        own = (queries * true).sum(dim=1, keepdim=True)
+        logarithm = torch.logsumexp(torch.cat([own, scores], dim=1), dim=1, keepdim=True)
+        share = batch.weights.unsqueeze(1)
+        chosen = ((own - logarithm).exp_() - 1.0) * share
+        weights = scores.sub_(logarithm).exp_().mul_(share)
+        entities.gradient.zero_()
+        entities.add(candidates, weights.t() @ queries)
+        entities.add(answers, chosen * queries)
+        losses = (logarithm - own).squeeze(1) * batch.weights
+        return losses, torch.addmm(chosen * true, weights, others)
+
+    def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> None:
+        entities.add(places, rows)
+        entities.mask_gradient()

@@ -1,0 +1,407 @@
+"""Every objective against its written loss in plain autograd, with the same draws."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from reltucker.errors import RecipeError
+from reltucker.graph import KnowledgeGraph
+from reltucker.graph.vocabulary import Vocabulary
+from reltucker.kernels import Dropout, apply_dropout, draw_candidates
+from reltucker.model import CORES, RelationalTucker
+from reltucker.training import TrainSettings
+from reltucker.training.objectives import check_objective, make_objective
+from reltucker.training.objectives.batches import Batch
+from reltucker.training.objectives.objective import Keys, Objective
+from reltucker.training.optimizer import make_optimizer, step_rows
+
+ENTITIES, RELATIONS, SEEN = 20, 4, 18
+TRIPLES = np.array(
+    [[0, 1, 2], [3, 1, 0], [5, 3, 7], [2, 0, 17], [0, 1, 4], [0, 1, 11], [6, 1, 2], [17, 2, 5]],
+    dtype=np.int32,
+)
+
+
+def graph() -> KnowledgeGraph:
+    names = Vocabulary([f"e{i}" for i in range(ENTITIES)]), Vocabulary(list("abcd"))
+    none = np.empty((0, 3), dtype=np.int32)
+    return KnowledgeGraph("test", *names, TRIPLES, none, none, SEEN, RELATIONS)
+
+
+def make(name: str, reciprocal: bool, batch_norm: bool = False) -> RelationalTucker:
+    core = CORES[name].build(6, None, RELATIONS)
+    model = RelationalTucker(
+        ENTITIES, RELATIONS, core, reciprocal=reciprocal, batch_norm=batch_norm
+    )
+    model.reset(torch.Generator().manual_seed(3))
+    return model
+
+
+def settings(**changes: Any) -> TrainSettings:
+    return TrainSettings(**{"negatives": 5, "entity_dropout": 0.0, "mixing_dropout": 0.0} | changes)
+
+
+def gradients(model: RelationalTucker) -> dict[str, Tensor]:
+    return {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+
+
+class Reference:
+    """The same batch and the same draws, with a dense matrix for every question."""
+
+    def __init__(self, objective: Objective, chosen: Tensor, seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self.model, self.settings = objective.model, objective.settings
+        self.keys = Keys.draw(generator)
+        self.batch: Batch = objective.batches.take(chosen, generator)
+        self.masks = objective._masks(self.keys)
+        mask = apply_dropout(
+            torch.ones(ENTITIES, 6), Dropout(self.settings.entity_dropout, self.keys.entities)
+        )
+        self.entities = self.model.E * mask
+
+    def queries(self) -> Tensor:
+        """Autograd over the public pieces; the fused loops are tested against it elsewhere."""
+        return self.model.training_queries(
+            self.batch.questions, self.entities[self.batch.given], self.masks
+        )
+
+    def explicit_queries(self) -> Tensor:
+        """e_i^T M_k or M_k e_j by explicit matrices (without dropout and normalisation)."""
+        batch, model = self.batch, self.model
+        rows = []
+        for given, row, place in zip(batch.given, batch.rows, range(len(batch.given)), strict=True):
+            matrix = torch.einsum("ijl,l->ij", model.core.tensor(), model.R[row])
+            asks_subject = not model.reciprocal and self.asks_subject[place]
+            vector = self.entities[given]
+            rows.append(matrix @ vector if asks_subject else vector @ matrix)
+        return torch.stack(rows)
+
+    @property
+    def asks_subject(self) -> list[bool]:
+        """Which questions ask for subjects, found in the triples themselves."""
+        known = {tuple(t) for t in TRIPLES.tolist()}
+        first = [int(self.batch.answers[s]) for s in self.batch.starts[:-1]]
+        return [
+            (int(g), int(r), a) not in known
+            for g, r, a in zip(self.batch.given, self.batch.rows, first, strict=True)
+        ]
+
+    def labels(self) -> Tensor:
+        labels = torch.zeros(len(self.batch.given), SEEN)
+        for b in range(len(labels)):
+            labels[b, self.batch.answers[self.batch.starts[b] : self.batch.starts[b + 1]]] = 1
+        return labels
+
+    def loss(self, queries: Tensor) -> Tensor:
+        s, batch = self.settings, self.batch
+        if s.objective == "negative_sampling":
+            if s.shared_negatives:
+                nobody = torch.tensor([SEEN])
+                drawn = draw_candidates(nobody, s.negatives, SEEN, self.keys.candidates)[0, 1:]
+                drawn = drawn.expand(len(queries), -1)
+            else:
+                drawn = draw_candidates(batch.answers, s.negatives, SEEN, self.keys.candidates)[
+                    :, 1:
+                ]
+            candidates = torch.cat([batch.answers.unsqueeze(1), drawn], dim=1)
+            scores = torch.einsum("bd,bnd->bn", queries, self.entities[candidates])
+            again = candidates == candidates[:, :1]
+            again[:, 0] = False
+            scores = scores.masked_fill(again, -torch.inf)
+            return (-torch.log_softmax(scores, 1)[:, 0] * batch.weights).sum()
+        scores, labels = queries @ self.entities[:SEEN].T, self.labels()
+        if s.loss == "softmax":
+            target = labels / labels.sum(1, keepdim=True) * (1 - s.label_smoothing)
+            target = target + s.label_smoothing / SEEN
+            losses = -(target * torch.log_softmax(scores, 1)).sum(1)
+        else:
+            target = labels * (1 - s.label_smoothing) + s.label_smoothing / SEEN
+            losses = F.binary_cross_entropy_with_logits(scores, target, reduction="none").sum(1)
+        return (losses * batch.weights).sum()
+
+    def relation_loss(self, items: int) -> Tensor:
+        i, k, j = self.batch.facts.T
+        queries = self.model.relation_queries(self.entities[i], self.entities[j])
+        loss = F.cross_entropy(queries @ self.model.R.T, k, reduction="sum")
+        return self.settings.relation_prediction * loss / items
+
+
+OBJECTIVES: list[dict[str, Any]] = [
+    {},
+    {"shared_negatives": True},
+    {"objective": "one_vs_all"},
+    {"objective": "k_vs_all", "label_smoothing": 0.1, "answer_exponent": 0.5},
+    {"objective": "k_vs_all", "loss": "binary", "label_smoothing": 0.2},
+]
+RATES = {
+    "entity_dropout": 0.4,
+    "mixing_dropout": 0.3,
+    "relation_dropout": 0.2,
+    "given_dropout": 0.1,
+    "query_dropout": 0.25,
+}
+
+
+@pytest.mark.parametrize("name", sorted(CORES))
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("rates", [{}, RATES], ids=["plain", "dropout"])
+@pytest.mark.parametrize("changes", OBJECTIVES, ids=str)
+def test_gradients_equal_those_of_the_written_loss(
+    name: str, reciprocal: bool, rates: dict[str, float], changes: dict[str, Any]
+) -> None:
+    model = make(name, reciprocal)
+    objective = make_objective(model, settings(**changes, **rates), graph())
+    chosen = torch.arange(len(objective))[: len(objective) - 1]
+    loss = objective.backward(chosen, torch.Generator().manual_seed(9))
+    found = gradients(model)
+
+    model.zero_grad()
+    reference = Reference(objective, chosen, 9)
+    expected = reference.loss(reference.queries())
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    for parameter_name, parameter in model.named_parameters():
+        assert torch.allclose(found[parameter_name], parameter.grad, atol=2e-6), parameter_name
+
+
+@pytest.mark.parametrize("name", sorted(set(CORES) - {"srt"}))
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("objective_name", ["one_vs_all", "k_vs_all"])
+def test_queries_are_those_of_explicit_matrices(
+    name: str, reciprocal: bool, objective_name: str
+) -> None:
+    model = make(name, reciprocal)
+    objective = make_objective(model, settings(objective=objective_name), graph())
+    reference = Reference(objective, torch.arange(len(objective)), 2)
+    assert torch.allclose(reference.queries(), reference.explicit_queries(), atol=1e-5)
+
+
+def test_k_vs_all_asks_every_question_once_with_all_of_its_answers() -> None:
+    model = make("drt", False)
+    objective = make_objective(model, settings(objective="k_vs_all"), graph())
+    batch = objective.batches.take(torch.arange(len(objective)), torch.Generator())
+    reference = Reference(objective, torch.arange(len(objective)), 2)
+    asked = {}
+    for b, asks_subject in enumerate(reference.asks_subject):
+        answers = batch.answers[batch.starts[b] : batch.starts[b + 1]].tolist()
+        asked[int(batch.given[b]), int(batch.rows[b]), asks_subject] = answers
+    expected: dict[tuple[int, int, bool], list[int]] = {}
+    for i, k, j in sorted(TRIPLES.tolist(), key=lambda t: (t[2], t[0])):
+        expected.setdefault((i, k, False), []).append(j)
+    for i, k, j in sorted(TRIPLES.tolist()):
+        expected.setdefault((j, k, True), []).append(i)
+    assert asked == expected
+    assert {tuple(fact) for fact in batch.facts.tolist()} <= {tuple(t) for t in TRIPLES.tolist()}
+    assert batch.weights.sum().item() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("reciprocal", [False, True])
+def test_k_vs_all_with_exponent_one_has_the_gradient_of_one_vs_all(reciprocal: bool) -> None:
+    """Summed over all questions both are the same loss, up to the scale of the mean."""
+    model = make("drt", reciprocal)
+    by_question = make_objective(
+        model, settings(objective="k_vs_all", answer_exponent=1.0), graph()
+    )
+    by_question.backward(torch.arange(len(by_question)), torch.Generator())
+    first = gradients(model)
+    by_triple = make_objective(model, settings(objective="one_vs_all"), graph())
+    by_triple.backward(torch.arange(len(by_triple)), torch.Generator())
+    for name, gradient in gradients(model).items():
+        assert torch.allclose(2 * first[name], gradient, atol=1e-6), name
+
+
+@pytest.mark.parametrize("loss", ["softmax", "binary"])
+def test_blocks_of_entities_have_the_gradients_of_one_block(
+    loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make("drt", True)
+    chosen = torch.arange(6)
+    wanted = settings(objective="k_vs_all", loss=loss, label_smoothing=0.1, entity_dropout=0.2)
+    whole = make_objective(model, wanted, graph())
+    value = whole.backward(chosen, torch.Generator().manual_seed(1))
+    expected = gradients(model)
+    # Five entities at a time; the setting counts in megabytes.
+    tiny = wanted.model_copy(update={"score_megabytes": 6 * 5 * 4 / 2**20})
+    blocked = make_objective(model, tiny, graph())
+    again = blocked.backward(chosen, torch.Generator().manual_seed(1))
+    assert again.item() == pytest.approx(value.item(), rel=1e-6)
+    for name, gradient in gradients(model).items():
+        assert torch.allclose(gradient, expected[name], atol=1e-6), name
+
+
+@pytest.mark.parametrize("name", ["drt", "srt", "complex", "rescal"])
+@pytest.mark.parametrize("reciprocal", [False, True])
+@pytest.mark.parametrize("objective_name", ["negative_sampling", "one_vs_all", "k_vs_all"])
+def test_relation_prediction_adds_its_weighted_loss(
+    name: str, reciprocal: bool, objective_name: str
+) -> None:
+    model = make(name, reciprocal)
+    wanted = settings(objective=objective_name, relation_prediction=0.7, entity_dropout=0.3)
+    objective = make_objective(model, wanted, graph())
+    chosen = torch.arange(5)
+    loss = objective.backward(chosen, torch.Generator().manual_seed(4))
+    found = gradients(model)
+    model.zero_grad()
+    reference = Reference(objective, chosen, 4)
+    expected = reference.relation_loss(len(chosen)) + reference.loss(reference.queries())
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    for parameter_name, parameter in model.named_parameters():
+        assert torch.allclose(found[parameter_name], parameter.grad, atol=2e-6), parameter_name
+
+
+@pytest.mark.parametrize("name", ["drt", "complex", "analogy"])
+@pytest.mark.parametrize("objective_name", ["negative_sampling", "k_vs_all"])
+@pytest.mark.parametrize("kind", ["lp", "n3", "dura"])
+def test_regularizers_add_their_written_term(name: str, objective_name: str, kind: str) -> None:
+    model = make(name, True)
+    strength, power = 0.3, {"lp": 2.5, "n3": 3.0, "dura": 2.0}[kind]
+    changes = {"regularizer": kind, "regularizer_weight": strength, "regularizer_power": 2.5}
+    plain = settings(objective=objective_name)
+    regular = make_objective(model, plain.model_copy(update=changes), graph())
+    chosen = torch.arange(6)
+    regular.backward(chosen, torch.Generator().manual_seed(4))
+    found = gradients(model)
+    make_objective(model, plain, graph()).backward(chosen, torch.Generator().manual_seed(4))
+    without = gradients(model)
+
+    model.zero_grad()
+    reference = Reference(regular, chosen, 4)
+    batch = reference.batch
+
+    def norm(vectors: Tensor) -> Tensor:
+        return (model.core.squares(vectors) ** (power / 2)).sum(1)
+
+    total = torch.zeros(())
+    for b, (given, row, weight) in enumerate(
+        zip(batch.given, batch.rows, batch.weights, strict=True)
+    ):
+        answers = batch.answers[batch.starts[b] : batch.starts[b + 1]]
+        total = total + weight * norm(model.E[answers]).mean()
+        if kind != "dura":
+            total = total + weight * (norm(model.E[given][None]) + norm(model.R[row][None])).sum()
+    if kind == "dura":
+        total = total + (batch.weights * reference.queries().square().sum(1)).sum()
+    (strength * total).backward()
+    for parameter_name, parameter in model.named_parameters():
+        expected = without[parameter_name]
+        if parameter.grad is not None:
+            expected = expected + parameter.grad
+        assert torch.allclose(found[parameter_name], expected, atol=2e-6), parameter_name
+
+
+def test_magnitudes_are_those_of_complex_numbers_where_the_core_has_them() -> None:
+    vectors = torch.tensor([[3.0, 1.0, 4.0, 2.0]])
+    assert CORES["complex"].build(4, None, 3).squares(vectors).tolist() == [[25.0, 5.0]]
+    assert CORES["drt"].build(4, None, 3).squares(vectors).tolist() == [[9.0, 1.0, 16.0, 4.0]]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+@pytest.mark.parametrize("kind", ["none", "n3"])
+def test_compact_steps_equal_dense_ones(
+    shared: bool, rate: float, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten steps of AdaGrad that touch few rows of E, and ten that update all of it."""
+    wanted = settings(shared_negatives=shared, entity_dropout=rate, relation_prediction=0.5)
+    if kind != "none":
+        wanted = wanted.model_copy(update={"regularizer": kind, "regularizer_weight": 0.1})
+    results = []
+    for threshold in (-1.0, float("inf")):
+        monkeypatch.setattr("reltucker.training.objectives.objective.COMPACT_ABOVE", threshold)
+        model = make("drt", False)
+        objective = make_objective(model, wanted, graph())
+        optimizer = make_optimizer(model, wanted)
+        generator = torch.Generator().manual_seed(5)
+        for _ in range(10):
+            objective.backward(torch.tensor([0, 3, 5]), generator)
+            assert (objective.touched is None) == (threshold > 0)
+            optimizer.step()
+            if objective.touched is not None:
+                step_rows(optimizer, model.E, *objective.touched)
+        results.append(
+            {n: p.detach() for n, p in model.named_parameters()}
+            | {"sum": optimizer.state[model.E]["sum"], "step": optimizer.state[model.E]["step"]}
+        )
+    for name, value in results[0].items():
+        assert torch.allclose(value, results[1][name], atol=1e-6), name
+
+
+def test_compact_steps_are_for_optimisers_that_leave_untouched_rows_alone() -> None:
+    large = RelationalTucker(5000, RELATIONS, CORES["drt"].build(4, None, RELATIONS))
+    for changes, compact in (
+        ({}, True),
+        ({"optimizer": "adam"}, False),
+        ({"weight_decay": 0.1}, False),
+        ({"objective": "one_vs_all"}, False),
+        ({"batch_size": 500}, False),
+    ):
+        wanted = settings(**{"batch_size": 4, **changes})
+        assert make_objective(large, wanted, graph()).table.compact is compact, changes
+
+
+def test_batch_normalisation_is_that_of_torch_in_training_and_affine_after_it() -> None:
+    model = make("drt", True, batch_norm=True)
+    objective = make_objective(model, settings(objective="one_vs_all"), graph())
+    assert model.norm is not None
+    model.train()
+    batch = objective.batches.take(torch.arange(8), torch.Generator())
+    given = model.E[batch.given]
+    queries = model.training_queries(batch.questions, given, objective._masks(Keys(1, 2, 3, 4)))
+    assert queries.mean(0).abs().max() < 1e-5
+    assert (queries.var(0, correction=0) - 1).abs().max() < 1e-2
+    model.eval()
+    # e_i^T M_k e_j asked from the object's side is what `score` says.
+    scores = model.queries("object", torch.tensor([3]), torch.tensor([1])) @ model.E.T
+    assert torch.allclose(scores[0, 7], model.score(torch.tensor([[3, 1, 7]]))[0])
+    # Without the shifts, the normalised model has the mixing matrices that it shows.
+    with torch.no_grad():
+        for norm in (model.norm.before, model.norm.after):
+            norm.running_mean.zero_()
+            norm.bias.zero_()
+    expected = model.E[3] @ model.mixing_matrix(1) @ model.E[7]
+    assert torch.allclose(model.score(torch.tensor([[3, 1, 7]]))[0], expected, atol=1e-5)
+    by_relation = model.queries("relation", torch.tensor([3]), torch.tensor([7]))
+    assert torch.allclose((by_relation @ model.R[1])[0], expected, atol=1e-5)
+
+
+def test_normalised_state_survives_storage() -> None:
+    model, other = make("drt", True, batch_norm=True), make("drt", True, batch_norm=True)
+    model.train()
+    objective = make_objective(model, settings(objective="one_vs_all"), graph())
+    objective.backward(torch.arange(8), torch.Generator().manual_seed(0))
+    other.load_serving_state(model.serving_state())
+    assert model.norm is not None
+    assert model.norm.after.running_mean.abs().sum() > 0
+    triples = torch.tensor([[3, 1, 7], [0, 2, 5]])
+    assert torch.equal(model.eval().score(triples), other.eval().score(triples))
+
+
+def test_candidates_begin_with_the_true_entity_and_hold_it_once() -> None:
+    true = torch.arange(10).repeat(50)
+    candidates = draw_candidates(true, 8, 10, key=4)
+    assert candidates.shape == (500, 9)
+    assert torch.equal(candidates[:, 0], true)
+    assert all(len(set(row)) == 9 for row in candidates.tolist())
+    assert candidates.max() == 9
+    # Each of the nine others is left out as often as any other.
+    counts = torch.bincount(candidates[:, 1:].flatten(), minlength=10)
+    assert counts.min() > 350
+
+
+def test_more_negatives_than_entities_are_refused() -> None:
+    with pytest.raises(
+        RecipeError, match=r"train\.negatives = 24.*only 10 entities occur in train.*at most 9"
+    ):
+        check_objective(TrainSettings(), 10)
+    check_objective(TrainSettings(objective="one_vs_all"), 10)
+
+
+def test_a_true_entity_outside_of_the_population_is_kept_apart() -> None:
+    candidates = draw_candidates(torch.tensor([15]), 9, 10, key=2)
+    assert candidates[0, 0] == 15
+    assert candidates[0, 1:].max() < 10
