@@ -1,10 +1,10 @@
 """Run the measurements of training and ranking on FB15K-237 and print ratios.
 
-    python -m benchmarks --data FOLDER [--peers] [--family] [--sparsity] [--json FILE]
+    python -m benchmarks [--data FOLDER] [--peers] [--objectives | --family | --sparsity] [--json F]
 
 FOLDER holds train, valid and test of FB15K-237; by default the catalog's copy is taken. With
---peers, PyKEEN does the same work in the same run; --family compares the steps of all models, and
---sparsity those of SRT at several densities, instead.
+--peers, PyKEEN does the same work in the same run; --objectives measures the steps of all
+objectives, --family those of all models, and --sparsity those of SRT at several densities, instead.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import torch
 from benchmarks.epoch import measure_epoch
 from benchmarks.family import measure_family
 from benchmarks.machine import matmul_rate
+from benchmarks.objectives import SIZES, measure_objectives
 from benchmarks.peers import measure_pykeen, pykeen_python
 from benchmarks.ranking import measure_ranking
 from benchmarks.sparsity import measure_sparsity
@@ -46,12 +47,19 @@ def main() -> None:
     parser.add_argument("--pykeen-python", type=Path, help="a Python that has PyKEEN already")
     parser.add_argument("--epochs", type=int, default=2, help="epochs to time; the best counts")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--objectives", action="store_true", help="every objective instead")
     parser.add_argument("--family", action="store_true", help="steps of every model instead")
     parser.add_argument("--sparsity", action="store_true", help="steps of SRT by density instead")
     options = parser.parse_args()
     folder = options.data or ENTRIES["fb15k-237"].folder
     graph = open_graph(folder if options.data else "fb15k-237")
 
+    if options.objectives:
+        python = pykeen_python(options.pykeen_python) if options.peers else None
+        results = steps_of_objectives(folder, python)
+        if options.json:
+            write_json(options.json, results)
+        return
     if options.family or options.sparsity:
         results = steps_of_models(graph, options.family, options.sparsity)
         if options.json:
@@ -150,6 +158,36 @@ def steps_of_models(graph: KnowledgeGraph, family: bool, sparsity: bool) -> dict
                 f"SRT at 1 % / ComplEx {found['one_percent_srt_to_complex']:.2f}"
             )
             console().print(Table(title, columns, rows).to_rich())
+    return results
+
+
+def steps_of_objectives(folder: Path, pykeen: Path | None) -> dict[str, Any]:
+    """Measure every objective, PyKEEN's LCWA beside it where asked, and print a table."""
+    say("every objective")
+    results: dict[str, Any] = {"objectives": measure_objectives(folder)}
+    rows = [{"work": name, **figures} for name, figures in results["objectives"].items()]
+    if pykeen is not None:
+        results["pykeen"] = {}
+        for entity_dim, relation_dim in SIZES:
+            say(f"PyKEEN's LCWA, {entity_dim}/{relation_dim}")
+            sizes = {"entity_dim": entity_dim, "relation_dim": relation_dim, "batch_size": 512}
+            peer = measure_pykeen(pykeen, folder, "lcwa", **sizes, steps=2)
+            ours = results["objectives"][f"k_vs_all binary {entity_dim}/{relation_dim}"]
+            peer["times_slower"] = peer["seconds_per_epoch"] / ours["seconds_per_epoch"]
+            peer["times_more_memory"] = peer["peak_gib"] / ours["peak_gib"]
+            results["pykeen"][f"{entity_dim}/{relation_dim}"] = peer
+            rows.append({"work": f"PyKEEN TuckER LCWA {entity_dim}/{relation_dim}", **peer})
+    columns = [
+        Column("objective", "work"),
+        Column("ms a step", "milliseconds_per_step", ".1f"),
+        Column("GFLOP", "gflop_per_step", ".1f"),
+        Column("of matmul rate", "share_of_matmul_rate", ".0%"),
+        Column("s an epoch", "seconds_per_epoch", ",.1f"),
+        Column("peak GiB", "peak_gib", ".2f"),
+        Column("times slower", "times_slower", ",.0f"),
+        Column("times more memory", "times_more_memory", ".1f"),
+    ]
+    console().print(Table("DRT, reciprocal, batch 512, Adam", columns, rows).to_rich())
     return results
 
 

@@ -54,7 +54,7 @@ def measure_epoch(graph: KnowledgeGraph, settings: dict[str, Any], epochs: int) 
     with tempfile.TemporaryDirectory() as folder:
         run = RunFolder.create(Path(folder) / "run", recipe, graph)
         training = Training(recipe, graph, run, watcher)
-        threads = threads_for(training.model, recipe.train.batch_size)
+        threads = threads_for(training.model, recipe.train)
         with limited_threads(threads):
             rates = [matmul_rate()]
             training._train_epoch()

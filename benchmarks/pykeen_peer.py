@@ -7,6 +7,7 @@ is extrapolated from it. Ranking: filtered ranks of some test triples, extrapola
 """
 
 import argparse
+import contextlib
 import json
 import logging
 import resource
@@ -18,7 +19,8 @@ from pathlib import Path
 import torch
 from pykeen.evaluation import RankBasedEvaluator
 from pykeen.models import ComplEx, TuckER
-from pykeen.training import SLCWATrainingLoop
+from pykeen.training import LCWATrainingLoop, SLCWATrainingLoop
+from pykeen.training.callbacks import TrainingCallback
 from pykeen.triples import CoreTriplesFactory, TriplesFactory
 
 
@@ -72,6 +74,50 @@ def epoch(options: argparse.Namespace, train: TriplesFactory) -> dict[str, float
     return {"seconds_per_step": step, "seconds_per_epoch": step * steps, "steps": options.steps}
 
 
+def lcwa(options: argparse.Namespace, folder: Path) -> dict[str, float]:
+    """Seconds of a step of LCWA with inverse triples, and of an epoch at that rate."""
+    path = next(folder.glob("train.*"))
+    train = TriplesFactory.from_path(path, create_inverse_triples=True)
+    model = make(options, train)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    pairs = len(torch.unique(train.mapped_triples[:, :2], dim=0)) + len(
+        torch.unique(train.mapped_triples[:, 1:], dim=0)
+    )
+
+    watch = StopWatch(1 + options.steps)
+    loop = LCWATrainingLoop(model=model, triples_factory=train, optimizer=optimizer)
+    with contextlib.suppress(EnoughError):
+        loop.train(
+            train,
+            num_epochs=1,
+            batch_size=options.batch_size,
+            use_tqdm=False,
+            callbacks=watch,
+        )
+    step = (watch.ends[-1] - watch.ends[0]) / options.steps
+    steps = -(-pairs // options.batch_size)
+    return {"seconds_per_step": step, "seconds_per_epoch": step * steps, "steps": options.steps}
+
+
+class EnoughError(Exception):
+    """The steps that were wanted are done."""
+
+
+class StopWatch(TrainingCallback):
+    """Notes when steps end, and stops after some."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+        self.ends: list[float] = []
+
+    def post_batch(self, epoch: int, batch: object, **kwargs: object) -> None:
+        """A step has ended."""
+        self.ends.append(time.perf_counter())
+        if len(self.ends) == self.steps:
+            raise EnoughError
+
+
 def ranking(options: argparse.Namespace, splits: list[TriplesFactory]) -> dict[str, float]:
     """Seconds of ranking some test triples, and of all at that rate."""
     train, valid, test = splits
@@ -96,7 +142,7 @@ def ranking(options: argparse.Namespace, splits: list[TriplesFactory]) -> dict[s
 def main() -> None:
     """Measure one task and print it as JSON."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("task", choices=["epoch", "ranking"])
+    parser.add_argument("task", choices=["epoch", "lcwa", "ranking"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--model", default="tucker")
     parser.add_argument("--entity-dim", type=int, default=100)
@@ -108,8 +154,11 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    splits = load(options.folder)
-    result = epoch(options, splits[0]) if options.task == "epoch" else ranking(options, splits)
+    if options.task == "lcwa":
+        result = lcwa(options, options.folder)
+    else:
+        splits = load(options.folder)
+        result = epoch(options, splits[0]) if options.task == "epoch" else ranking(options, splits)
     result["peak_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     result["version"] = version("pykeen")
     print(json.dumps(result))

@@ -18,7 +18,9 @@ class StepTimer:
             run = RunFolder.create(Path(folder) / "run", recipe, graph)
             self.training = Training(recipe, graph, run, None)
         self.training.model.train()
-        self.order = torch.randperm(len(graph.train), generator=torch.Generator().manual_seed(0))
+        self.order = torch.randperm(
+            len(self.training.objective), generator=torch.Generator().manual_seed(0)
+        )
         self.next = 0
         self.steps(5)
 
@@ -30,10 +32,8 @@ class StepTimer:
             if (self.next + 1) * size > len(self.order):
                 self.next = 0
             chosen = self.order[self.next * size : (self.next + 1) * size]
-            batch = self.training.triples[chosen]
             self.next += 1
             began = time.perf_counter()
-            self.training.objective.backward(batch, self.training.generator)
-            self.training.optimizer.step()
+            self.training.step(chosen, self.training.recipe.train.learning_rate)
             times.append(time.perf_counter() - began)
         return times

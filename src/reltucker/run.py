@@ -12,7 +12,15 @@ from typing import Any
 import polars as pl
 
 from reltucker.errors import ReltuckerError, RunError
-from reltucker.evaluation import PROTOCOLS, Breakdown, Metrics, Protocol, break_down, rank_split
+from reltucker.evaluation import (
+    PROTOCOLS,
+    Breakdown,
+    Metrics,
+    Protocol,
+    break_down,
+    rank_split,
+    sampled,
+)
 from reltucker.graph import KnowledgeGraph, SplitName
 from reltucker.graph.catalog import open_graph
 from reltucker.graph.loading import GraphSource
@@ -135,14 +143,22 @@ class Run:
         }
 
     def evaluate(
-        self, split: SplitName = "test", by: Breakdown | None = None, *, progress: bool = True
+        self,
+        split: SplitName = "test",
+        by: Breakdown | None = None,
+        *,
+        sample: int | None = None,
+        progress: bool = True,
     ) -> Evaluation:
-        """Rank the split's triples in both directions, under all protocols."""
+        """Rank the split's triples in both directions, under all protocols; with `sample`, so many
+        of them, drawn at random but the same for every run on the graph."""
         began = time.monotonic()
         model, graph = self.model, self.graph
-        queries = 2 * len(graph.split(split))
-        with _shown(progress, f"ranking {split}", queries, "queries") as advance:
-            ranking = rank_split(model, graph, split, advance=advance)
+        triples = graph.split(split)
+        if sample is not None:
+            triples = sampled(triples, sample)
+        with _shown(progress, f"ranking {split}", 2 * len(triples), "queries") as advance:
+            ranking = rank_split(model, graph, split, triples=triples, advance=advance)
         return Evaluation(
             split=split,
             model=self.recipe.model.name,

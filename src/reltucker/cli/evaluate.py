@@ -29,6 +29,10 @@ def command(
     run: Annotated[Path, typer.Argument(help="The run folder")],
     split: Annotated[Split, typer.Option(help="Which triples are ranked")] = Split.test,
     by: Annotated[By | None, typer.Option(help="Break the figures down")] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rank so many triples, drawn at random, instead of all"),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
 ) -> None:
     """Rank the true entity of every triple, in both directions, under three protocols.
@@ -38,7 +42,9 @@ def command(
     """
     from reltucker.run import open_run
 
-    evaluation = open_run(run).evaluate(cast(Any, split.value), cast(Any, by and by.value))
+    evaluation = open_run(run).evaluate(
+        cast(Any, split.value), cast(Any, by and by.value), sample=sample
+    )
     if json:
         print_json(evaluation.to_dict())
         return

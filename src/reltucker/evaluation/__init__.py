@@ -3,7 +3,7 @@
 from reltucker.evaluation.breakdown import Breakdown, break_down
 from reltucker.evaluation.metrics import Metrics
 from reltucker.evaluation.protocols import PROTOCOLS, Protocol
-from reltucker.evaluation.ranking import ENTITY_DIRECTIONS, Ranking, rank_split
+from reltucker.evaluation.ranking import ENTITY_DIRECTIONS, Ranking, rank_split, sampled
 
 __all__ = [
     "ENTITY_DIRECTIONS",
@@ -14,4 +14,5 @@ __all__ = [
     "Ranking",
     "break_down",
     "rank_split",
+    "sampled",
 ]

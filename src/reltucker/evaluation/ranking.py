@@ -80,6 +80,14 @@ def rank_split(
     return Ranking(triples, ranks, graph.is_seen(triples))
 
 
+def sampled(triples: npt.NDArray[np.int32], count: int, seed: int = 0) -> npt.NDArray[np.int32]:
+    """`count` of the triples at random (all, where there are no more), in their order."""
+    if count >= len(triples):
+        return triples
+    chosen = np.random.default_rng(seed).choice(len(triples), count, replace=False)
+    return triples[np.sort(chosen)]
+
+
 def _rank_direction(
     model: RelationalTucker,
     graph: KnowledgeGraph,

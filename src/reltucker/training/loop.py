@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from reltucker.errors import GraphError, RecipeError, RunError, ScoreError
-from reltucker.evaluation import rank_split
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, RelationalTucker, sizes_of
 from reltucker.training.memory import keep_freed_memory, physical_memory
@@ -200,16 +199,22 @@ class Training:
         total = torch.zeros((), dtype=torch.float64, device=device)
         for step in range(steps):
             chosen = order[step * batch_size : (step + 1) * batch_size]
-            total += self.objective.backward(chosen, self.generator) * len(chosen)
-            set_learning_rate(self.optimizer, self.schedule.rate(self.epoch + (step + 1) / steps))
-            self.optimizer.step()
-            if self.objective.touched is not None:
-                step_rows(self.optimizer, self.model.E, *self.objective.touched)
+            rate = self.schedule.rate(self.epoch + (step + 1) / steps)
+            total += self.step(chosen, rate) * len(chosen)
             if self.watcher is not None:
                 self.watcher.step(self.epoch + 1, step + 1, steps)
         loss = float(total) / len(order)
         if not math.isfinite(loss):
             raise self._diverged(self.epoch + 1)
+        return loss
+
+    def step(self, chosen: Tensor, rate: float) -> Tensor:
+        """One training step with the items of these numbers; returns their mean loss."""
+        loss = self.objective.backward(chosen, self.generator)
+        set_learning_rate(self.optimizer, rate)
+        self.optimizer.step()
+        if self.objective.touched is not None:
+            step_rows(self.optimizer, self.model.E, *self.objective.touched)
         return loss
 
     def _diverged(self, epoch: int) -> RunError:
@@ -236,7 +241,7 @@ class Training:
             "validated_triples": self.validation.sample or len(self.graph.valid),
             **sizes_of(self.model).to_dict(),
         }
-        metrics = rank_split(self.model, self.graph, "valid").metrics()
+        metrics = self.validation.final(self.model, self.training_seconds).metrics()
         result |= {name: m.to_dict() for name, m in metrics.items()}
         self.folder.save_result(result)
         return result

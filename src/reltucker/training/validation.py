@@ -4,9 +4,7 @@ import math
 import time
 from typing import Any
 
-import numpy as np
-
-from reltucker.evaluation import Metrics, Protocol, rank_split
+from reltucker.evaluation import Metrics, Protocol, Ranking, rank_split, sampled
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import RelationalTucker
 from reltucker.training.recipe import TrainSettings
@@ -39,6 +37,8 @@ class Validation:
         self.possible = bool(graph.is_seen(graph.valid).any())
         self.every = settings.validate_every
         self.sample: int | None = None
+        self.seconds: float | None = None
+        """How long ranking all triples takes, as far as it was measured."""
         self.last = 0
 
     def decide(self, model: RelationalTucker, train_seconds: float) -> None:
@@ -50,10 +50,9 @@ class Validation:
         rank_split(model, self.graph, "valid", triples=probe[:1])  # compiles the loops
         began = time.monotonic()
         rank_split(model, self.graph, "valid", triples=probe)
-        seconds = (time.monotonic() - began) * count / len(probe)
-        self.every, self.sample = plan(
-            seconds, train_seconds * self.settings.validation_share, count
-        )
+        self.seconds = (time.monotonic() - began) * count / len(probe)
+        allowed = train_seconds * self.settings.validation_share
+        self.every, self.sample = plan(self.seconds, allowed, count)
 
     def is_due(self, epoch: int) -> bool:
         """Whether to validate after this epoch."""
@@ -64,22 +63,39 @@ class Validation:
     def metrics(self, model: RelationalTucker, epoch: int) -> dict[Protocol, Metrics]:
         """How the model does after an epoch."""
         self.last = epoch
+        return self._rank(model, self.sample).metrics()
+
+    def final(self, model: RelationalTucker, training_seconds: float) -> Ranking:
+        """The ranking of all triples, once training has ended; of a sample where ranking all of
+        them would take longer than training did, and longer than a minute."""
+        allowed = max(60.0, training_seconds)
+        if self.seconds is None or self.seconds <= allowed:
+            return self._rank(model, None)
+        share = int(len(self.graph.valid) * allowed / self.seconds)
+        return self._rank(model, max(SMALLEST_SAMPLE, share))
+
+    def _rank(self, model: RelationalTucker, sample: int | None) -> Ranking:
         triples = None
-        if self.sample is not None:
-            seen = np.flatnonzero(self.graph.is_seen(self.graph.valid))
-            chosen = np.random.default_rng(self.settings.seed).permutation(seen)[: self.sample]
-            triples = self.graph.valid[np.sort(chosen)]
-        return rank_split(model, self.graph, "valid", triples=triples).metrics()
+        if sample is not None:
+            seen = self.graph.valid[self.graph.is_seen(self.graph.valid)]
+            triples = sampled(seen, sample, self.settings.seed)
+        return rank_split(model, self.graph, "valid", triples=triples)
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {"every": self.every, "sample": self.sample, "last": self.last}
+        return {
+            "every": self.every,
+            "sample": self.sample,
+            "seconds": self.seconds,
+            "last": self.last,
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """The inverse of `state`."""
-        every, sample = state["every"], state["sample"]
+        every, sample, seconds = state["every"], state["sample"], state["seconds"]
         self.every = None if every is None else int(every)
         self.sample = None if sample is None else int(sample)
+        self.seconds = None if seconds is None else float(seconds)
         self.last = int(state["last"])
 
 
