@@ -11,7 +11,7 @@ from reltucker.errors import GraphError, RecipeError, RunError, ScoreError
 from reltucker.evaluation import rank_split
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, RelationalTucker, sizes_of
-from reltucker.training.memory import keep_freed_memory, physical_memory
+from reltucker.training.memory import keep_freed_memory, peak_memory, physical_memory
 from reltucker.training.objective import NegativeSampling, check_negatives
 from reltucker.training.recipe import Recipe
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
@@ -218,6 +218,7 @@ class Training:
             "best_epoch": self.stopping.best_epoch,
             "seconds": self.seconds,
             "seconds_per_epoch": self.training_seconds / self.epoch,
+            "peak_memory_bytes": peak_memory(),
             **sizes_of(self.model).to_dict(),
         }
         metrics = rank_split(self.model, self.graph, "valid").metrics()
