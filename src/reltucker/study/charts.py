@@ -147,12 +147,19 @@ def comparison_bars(rows: Sequence[Mapping[str, Any]]) -> AnyChart:
 def relation_bars(rows: Sequence[Mapping[str, Any]], limit: int = 25) -> AnyChart:
     """MRR of each model by relation; of more than `limit` relations the first ones are drawn.
 
-    A row has the keys `relation`, `model` and `mrr`. Relations and models keep the order of rows.
+    A row has the keys `relation`, `model` and `mrr`, and where it has an interval, `mrr_low` and
+    `mrr_high`. Relations and models keep the order of rows.
     """
-    bars = [
-        {"relation": row["relation"], "model": row["model"], "mrr": finite(row["mrr"])}
+    bars: list[dict[str, Any]] = [
+        {
+            "relation": row["relation"],
+            "model": row["model"],
+            "mrr": mrr,
+            "low": _or(finite(row.get("mrr_low")), mrr),
+            "high": _or(finite(row.get("mrr_high")), mrr),
+        }
         for row in rows
-        if finite(row["mrr"]) is not None
+        if (mrr := finite(row["mrr"])) is not None
     ]
     need(bars, "a relation with an MRR")
     relations = in_order(bar["relation"] for bar in bars)
@@ -163,13 +170,15 @@ def relation_bars(rows: Sequence[Mapping[str, Any]], limit: int = 25) -> AnyChar
         labelExpr=SHORT_LABEL.format(limit=52), ticks=False, domain=False, labelPadding=6
     )
     relation = relation.scale(paddingInner=0.25, paddingOuter=0.15)
-    chart = alt.Chart(inline_data([bar for bar in bars if bar["relation"] in drawn])).mark_bar()
-    chart = chart.encode(
-        x=alt.X("mrr:Q", title="MRR").scale(domain=[0, 1]),
-        y=relation,
-        yOffset=alt.YOffset("model:N", sort=models),
-        color=model_color(models, model_legend()),
-    ).properties(width=460, height=alt.Step(16 if len(models) == 1 else 9, **{"for": "offset"}))
+    base = alt.Chart(inline_data([bar for bar in bars if bar["relation"] in drawn]))
+    base = base.encode(y=relation, yOffset=alt.YOffset("model:N", sort=models))
+    value = alt.X("mrr:Q", title="MRR").scale(domain=[0, 1])
+    chart: Any = base.mark_bar().encode(x=value, color=model_color(models, model_legend()))
+    if any(bar["low"] != bar["high"] for bar in bars):
+        spread = base.mark_rule(color=INK).encode(x=alt.X("low:Q", title="MRR"), x2="high:Q")
+        chart = chart + spread
+    step = alt.Step(16 if len(models) == 1 else 9, **{"for": "offset"})
+    chart = chart.properties(width=460, height=step)
     if len(relations) > limit:
         chart = chart.properties(title=f"The first {limit} of {len(relations)} relations")
     return finished(chart)
