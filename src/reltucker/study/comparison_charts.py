@@ -83,7 +83,7 @@ def cost_bars(rows: Sequence[Mapping[str, Any]]) -> AnyChart:
     """
     fits = in_order(row["fit"] for row in rows)
     models = in_order(row["model"] for row in rows)
-    panels = []
+    panels: list[Any] = []
     for key, title in COST_NAMES.items():
         bars = [
             {"fit": row["fit"], "model": row["model"], "value": value}

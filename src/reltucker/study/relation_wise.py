@@ -10,6 +10,7 @@ from reltucker.evaluation import Protocol
 from reltucker.study.fits import Fit, Fits
 from reltucker.study.inspection import MOST_FREQUENT, describe_mixing, most_frequent
 from reltucker.study.quality import Certainty, Mask, differences, qualities
+from reltucker.study.statistics import holm
 
 GROUP = 5
 """The paper looks at this many relations with the strongest and with the weakest diagonals."""
@@ -55,12 +56,11 @@ def compare_relations(
         {
             **chosen[k],
             # A label that two relations share would make them one in a chart.
-            "shown": chosen[k]["label"] if labels[chosen[k]["label"]] == 1 else run_name,
+            "shown": chosen[k]["label" if labels[chosen[k]["label"]] == 1 else "relation"],
             "group": next((name for name, members in ends.items() if k in members), ""),
             **figures(tested == k),
         }
         for k in order
-        for run_name in (chosen[k]["relation"],)
     ]
     groups = [
         {
@@ -72,4 +72,8 @@ def compare_relations(
         }
         for name, members in ends.items()
     ]
+    for rows in (relations, groups):
+        judged = [row for row in rows if "p" in row]
+        for row, adjusted in zip(judged, holm([row["p"] for row in judged]), strict=True):
+            row["p_holm"] = adjusted
     return RelationWise(first, second, relations, groups)
