@@ -84,7 +84,7 @@ def test_intervals_stand_behind_the_value_and_in_columns_of_their_own():
         "model,MRR,MRR low,MRR high\nA,0.301,0.25,0.35\nB,0.2,0.1,0.3\nC,0.1,,\n"
     )
     assert r"A & \textbf{0.30 {[}0.25, 0.35{]}} \\" in table.to_latex()
-    assert "0.30 [0.25, 0.35]" in on_terminal(table)
+    assert "0.30 [0.25,0.35]" in on_terminal(table)
 
 
 def test_rich_shows_markup_and_escapes_as_text():

@@ -365,8 +365,8 @@ class _Comparing:
             Column("s / epoch", "seconds_per_epoch", ",.3f"),
             Column("s in all", "seconds", ",.1f"),
             Column("peak MiB", "peak_mebibytes", ",.0f"),
-            Column("10⁹ ops / epoch", "epoch_gigaoperations", ",.3f"),
-            Column("10⁶ ops / query", "query_megaoperations", ",.3f"),
+            Column("billion ops / epoch", "epoch_gigaoperations", ",.3f"),
+            Column("million ops / query", "query_megaoperations", ",.3f"),
             RUN,
         ]
         return Part(

@@ -25,7 +25,7 @@ COST_NAMES = {
     "seconds_per_epoch": "seconds per epoch",
     "seconds": "seconds in all",
     "peak_mebibytes": "peak memory, MiB",
-    "epoch_gigaoperations": "10⁹ operations per epoch",
+    "epoch_gigaoperations": "billion operations per epoch",
 }
 
 
@@ -52,13 +52,14 @@ def quality_against(
     need(points, "a fit")
     models = in_order(point["model"] for point in points)
     sizes = [point["size"] for point in points]
+    axis = alt.Axis(format="~s", tickCount=6)
     if len(set(sizes)) < len(sizes):
+        axis = alt.Axis(format=",d", values=sorted(set(sizes)))
         step = 0.008 * (max(sizes) - min(sizes) or max(sizes))
         middle = (len(models) - 1) / 2
         for point in points:
             point["size"] += step * (models.index(point["model"]) - middle)
-    size = alt.X("size:Q", title=title).scale(zero=False, padding=24, nice=False)
-    size = size.axis(format="~s", tickCount=6)
+    size = alt.X("size:Q", title=title, axis=axis).scale(zero=False, padding=24, nice=False)
     legend = model_legend(symbolOpacity=1)
     color = model_color(models, legend)
     shape = alt.Shape("model:N", sort=models, legend=legend)
@@ -94,7 +95,7 @@ def cost_bars(rows: Sequence[Mapping[str, Any]]) -> AnyChart:
             continue
         top = max(float(bar["value"]) for bar in bars) or 1.0
         amount = alt.X("value:Q", title=title).scale(domain=[0, 1.35 * top], nice=False)
-        amount = amount.axis(tickCount=3, format="~s", grid=False)
+        amount = amount.axis(tickCount=3, format=",.3~r", grid=False)
         fit = alt.Y("fit:N", sort=fits, title=None).scale(domain=fits)
         fit = fit.axis(
             labelExpr=SHORT_LABEL.format(limit=36),
@@ -106,7 +107,7 @@ def cost_bars(rows: Sequence[Mapping[str, Any]]) -> AnyChart:
         base = alt.Chart(inline_data(bars)).encode(x=amount, y=fit)
         bar = base.mark_bar().encode(color=model_color(models, None))
         number = base.mark_text(align="left", dx=4, fontSize=12, color=INK)
-        number = number.encode(text=alt.Text("value:Q", format=".3~s"))
+        number = number.encode(text=alt.Text("value:Q", format=",.3~r"))
         panels.append((bar + number).properties(width=150, height=alt.Step(24)))
     need(panels, "a fit with a cost")
     return finished(alt.hconcat(*panels, spacing=18))

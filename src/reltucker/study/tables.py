@@ -176,8 +176,16 @@ class Table:
             )
         for row in self.cells():
             # Text objects, so that a name such as "[red]" is not taken for markup.
-            texts = [rich.text.Text(text, style="bold" if best else "") for text, best in row]
-            table.add_row(*texts)
+            table.add_row(
+                *(
+                    # An interval may go to the next line, but not be broken in two.
+                    rich.text.Text(
+                        text.replace(", ", ",") if column.interval else text,
+                        style="bold" if best else "",
+                    )
+                    for column, (text, best) in zip(self.columns, row, strict=True)
+                )
+            )
         return rich.console.Group(*title, table)
 
     def to_html(self) -> Markup:
