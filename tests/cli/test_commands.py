@@ -224,14 +224,9 @@ def test_data_commands(folder: Path) -> None:
         (["data", "fetch", "nothing"], "not in the catalog"),
         (["data", "describe", "."], "train"),
         (["evaluate", "run", "--split", "tset"], "tset"),
-        (["compare"], "Missing argument"),
         (["compare", "run", "nowhere"], "not a run folder"),
-        (["compare", "run", "run"], "given twice"),
-        (["compare", "run", "--protocol", "papr"], "papr"),
         (["compare", "run", "--sparse", "rum"], "rum is not one of the runs"),
         (["compare", "run", "--relation", "mothr"], "did you mean 'mother'"),
-        (["compare", "run", "--resamples", "3"], "at least 100"),
-        (["compare", "run", "--max-entity-dim", "2"], "at most 2"),
     ],
 )
 def test_mistakes_get_one_sentence_and_exit_code_2(
