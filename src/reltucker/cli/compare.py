@@ -71,7 +71,13 @@ def command(
         against=against,
         certainty=certainty,
     )
-    comparison = compare_fits(read_fits(runs, cast(Any, split.value)), options)
+    fits = read_fits(
+        runs,
+        cast(Any, split.value),
+        named=[name for name in (sparse, against) if name is not None],
+        relations=options.relations,
+    )
+    comparison = compare_fits(fits, options)
     files = [] if out is None else comparison.write(out)
     if json:
         print_json({**comparison.to_dict(), "files": [str(path) for path in files]})

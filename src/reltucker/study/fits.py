@@ -72,19 +72,22 @@ class Fits:
 
     def named(self, text: str) -> Fit:
         """The fit of that name or path."""
-        for fit in self.fits:
-            if text in (fit.name, str(fit.path)) or Path(text) == fit.path:
-                return fit
-        names = ", ".join(fit.name for fit in self.fits)
-        raise ReltuckerError(f"{text} is not one of the runs that are compared: {names}")
+        names = [fit.name for fit in self.fits]
+        return self.fits[_place(text, names, [fit.path for fit in self.fits])]
 
 
 def read_fits(
-    paths: Sequence[Path | str], split: SplitName = "test", *, progress: bool = True
+    paths: Sequence[Path | str],
+    split: SplitName = "test",
+    *,
+    named: Sequence[str] = (),
+    relations: Sequence[str] = (),
+    progress: bool = True,
 ) -> Fits:
     """Open runs, refuse what cannot be compared, and rank the split with each of them.
 
-    Weights are let go after ranking, so that many large runs need the memory of one.
+    Runs and relations that will be asked for by name are looked up before the long work. Weights
+    are let go after ranking, so that many large runs need the memory of one.
     """
     runs = [open_run(path) for path in paths]
     if not runs:
@@ -99,6 +102,10 @@ def read_fits(
     if not len(graph.split(split)):
         raise RunError(f"{graph.name} has no {split} triples, so its runs cannot be compared by it")
     names = _names([run.path for run in runs])
+    for text in named:
+        _place(text, names, [run.path for run in runs])
+    for text in relations:
+        graph.relations.find(text)
     total = 2 * len(graph.split(split)) * len(runs)
     nothing: Callable[[int], None] | None = None
     shown: Any = track(f"ranking {split}", total, "queries") if progress else nullcontext(nothing)
@@ -174,3 +181,11 @@ def _names(paths: list[Path]) -> list[str]:
     """The folders' own names, or where these are not unique the paths as given."""
     short = [path.resolve().name for path in paths]
     return short if len(set(short)) == len(short) else [str(path) for path in paths]
+
+
+def _place(text: str, names: Sequence[str], paths: Sequence[Path]) -> int:
+    """Which run is called so, by its name or its path."""
+    for place, (name, path) in enumerate(zip(names, paths, strict=True)):
+        if text == name or Path(text) == path:
+            return place
+    raise ReltuckerError(f"{text} is not one of the runs that are compared: {', '.join(names)}")
