@@ -75,6 +75,28 @@ def test_inspect_writes_pictures_and_a_page(folder: Path) -> None:
     assert "did you mean 'mother'" in done.stderr
 
 
+def test_compare_prints_tables_or_one_json_document_and_writes_files(folder: Path) -> None:
+    settings = [*SETTINGS, "--model", "complex", "--reciprocal"]
+    reltucker("train", "families", *settings, "--out", "other", cwd=folder)
+    compare = ["compare", "run", "other", "--resamples", "200", "--protocol", "paper"]
+    done = reltucker(*compare, "--relation", "mother", "--out", "cmp", "--json", cwd=folder)
+    document = json.loads(done.stdout)
+    assert (document["protocol"], document["split"]) == ("paper", "test")
+    assert document["runs"] == ["run", "other"]
+    assert [row["model"] for row in document["tables"]["best"]] == ["DRT", "ComplEx, reciprocal"]
+    assert document["tables"]["patterns"][0]["relation"] == "mother"
+    assert all((folder / file).is_file() for file in document["files"])
+    assert "cmp/comparison.html" in document["files"]
+    before = sorted(folder.rglob("*"))
+    text = reltucker(*compare, cwd=folder).stdout
+    assert "Best fit of each model" in text
+    assert "with a paired test" in text
+    difference = document["tables"]["differences"][0]
+    assert f"{difference['difference']:+.4f}" in text
+    assert f"{difference['p']:.4f}" in text
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_srt_shows_its_density(folder: Path) -> None:
     settings = ["--set", "core.warm_up_epochs=1", "--set", "core.l0_weight=20"]
     done = reltucker(
@@ -202,6 +224,9 @@ def test_data_commands(folder: Path) -> None:
         (["data", "fetch", "nothing"], "not in the catalog"),
         (["data", "describe", "."], "train"),
         (["evaluate", "run", "--split", "tset"], "tset"),
+        (["compare", "run", "nowhere"], "not a run folder"),
+        (["compare", "run", "--sparse", "rum"], "rum is not one of the runs"),
+        (["compare", "run", "--relation", "mothr"], "did you mean 'mother'"),
     ],
 )
 def test_mistakes_get_one_sentence_and_exit_code_2(

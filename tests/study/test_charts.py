@@ -116,6 +116,18 @@ def test_comparison_bars_print_every_metric_in_the_given_order():
     assert "NaN" not in shown
 
 
+def test_comparison_bars_draw_intervals_where_a_row_has_them():
+    rows = [
+        {"model": "a", "mrr": 0.3, "mrr_low": 0.2, "mrr_high": 0.4},
+        {"model": "b", "mrr": 0.1},
+    ]
+    (drawn,) = comparison_bars(rows).to_dict()["datasets"].values()
+    assert [(bar["low"], bar["value"], bar["high"]) for bar in drawn] == [
+        (0.2, 0.3, 0.4),
+        (0.1, 0.1, 0.1),
+    ]
+
+
 def test_relation_bars_stop_at_the_limit_and_say_so():
     rows = [
         {"relation": f"r{number:02}", "model": model, "mrr": 0.5}

@@ -40,16 +40,19 @@ def test_markdown_formats_aligns_and_marks_the_best():
     )
 
 
-def test_latex_is_a_plain_tabular():
+def test_latex_is_a_tabular_that_compiles_with_and_without_booktabs():
     assert sample("a_b").to_latex() == (
         "% Sample\n"
+        "\\providecommand{\\toprule}{\\hline}\n"
+        "\\providecommand{\\midrule}{\\hline}\n"
+        "\\providecommand{\\bottomrule}{\\hline}\n"
         "\\begin{tabular}{lrrc}\n"
-        "\\hline\n"
+        "\\toprule\n"
         "model & MRR & rank & share \\\\\n"
-        "\\hline\n"
+        "\\midrule\n"
         "a\\_b & \\textbf{0.356} & 1,234 & 50.0\\% \\\\\n"
         "DRT & 0.340 & \\textbf{100} & \\textendash{} \\\\\n"
-        "\\hline\n"
+        "\\bottomrule\n"
         "\\end{tabular}\n"
     )
 
@@ -62,6 +65,26 @@ def test_csv_keeps_the_values_and_reads_back():
         [name, "0.35649", "1234", "0.5"],
         ["DRT", "0.34", "99.6", ""],
     ]
+
+
+def test_intervals_stand_behind_the_value_and_in_columns_of_their_own():
+    columns = [Column("model", "model"), Column("MRR", "mrr", ".2f", best="max", interval=True)]
+    rows = [
+        {"model": "A", "mrr": 0.301, "mrr_low": 0.25, "mrr_high": 0.35},
+        {"model": "B", "mrr": 0.2, "mrr_low": 0.1, "mrr_high": 0.3},
+        {"model": "C", "mrr": 0.1, "mrr_low": None, "mrr_high": None},
+    ]
+    table = Table("", columns, rows)
+    assert [row[1] for row in table.cells()] == [
+        ("0.30 [0.25, 0.35]", True),
+        ("0.20 [0.10, 0.30]", False),
+        ("0.10", False),
+    ]
+    assert table.to_csv() == (
+        "model,MRR,MRR low,MRR high\nA,0.301,0.25,0.35\nB,0.2,0.1,0.3\nC,0.1,,\n"
+    )
+    assert r"A & \textbf{0.30 {[}0.25, 0.35{]}} \\" in table.to_latex()
+    assert "0.30 [0.25,0.35]" in on_terminal(table)
 
 
 def test_rich_shows_markup_and_escapes_as_text():

@@ -19,6 +19,7 @@ from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES
 from reltucker.run import open_run, train
 from reltucker.training import BEST, CHECKPOINT, Recipe, RunFolder, Training
+from reltucker.training.memory import physical_memory
 from reltucker.training.stopping import EarlyStopping
 from tests.conftest import random_graph
 
@@ -192,6 +193,9 @@ def test_without_valid_triples_all_epochs_are_run(tmp_path: Path) -> None:
     result = run.result
     assert result is not None
     assert (result["epochs"], result["best_epoch"]) == (6, 6)
+    if sys.platform in ("linux", "darwin"):
+        # Python with torch, and not more than there is.
+        assert 50 << 20 < result["peak_memory_bytes"] <= physical_memory()
     assert run.evaluate(progress=False).metrics["standard"].queries > 0
 
 

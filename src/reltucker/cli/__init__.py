@@ -8,6 +8,7 @@ from types import FrameType
 import typer
 
 from reltucker.cli import (
+    compare,
     data,
     demo,
     describe_model,
@@ -35,6 +36,7 @@ app.command("resume")(resume.command)
 app.command("evaluate")(evaluate.command)
 app.command("describe-model")(describe_model.command)
 app.command("inspect")(inspect.command)
+app.command("compare")(compare.command)
 app.command("predict")(predict.command)
 app.command("export")(export.command)
 

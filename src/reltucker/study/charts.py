@@ -1,7 +1,6 @@
 """Charts, each defined once for page, PNG and SVG."""
 
 import base64
-import math
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -15,23 +14,24 @@ import vl_convert
 
 from reltucker.atomic import write_bytes
 from reltucker.errors import ReltuckerError, ScoreError
+from reltucker.study.chart_style import (
+    DASHES,
+    INK,
+    PALETTE,
+    SHORT_LABEL,
+    AnyChart,
+    finished,
+    finite,
+    in_order,
+    inline_data,
+    measure,
+    model_color,
+    model_legend,
+    need,
+    repeated,
+)
 from reltucker.study.tables import printable, shorten
 
-AnyChart = alt.TopLevelMixin
-
-# Okabe and Ito's palette, safe for colour-blind readers; its yellow, too pale on white, is wine.
-PALETTE = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#882255",
-    "#4D4D4D",
-)
-DASHES = ([1, 0], [6, 3], [2, 2])
-INK = "#222222"
 # Black through purple and orange to pale yellow, rising evenly in lightness ("inferno").
 HEAT = (
     "#000004",
@@ -48,8 +48,6 @@ HEAT = (
 HEAT_MAP_SIZE = 480
 PNG_SCALE = 2
 METRIC_NAMES = {"mrr": "MRR", "hits@1": "HITS@1", "hits@3": "HITS@3", "hits@10": "HITS@10"}
-# Shortens what is drawn, not the data, so that two long names never become one.
-_LABEL = "truncate(datum.label, {limit}, 'center')"
 
 
 # -- the charts -------------------------------------------------------------------------------
@@ -65,106 +63,125 @@ def training_curves(epochs: Mapping[str, Sequence[Mapping[str, Any]]]) -> AnyCha
         {
             "model": model,
             "epoch": record["epoch"],
-            "loss": _number(record.get("loss")),
-            "mrr": _number(record.get("valid", {}).get("seen", {}).get("mrr")),
+            "loss": finite(record.get("loss")),
+            "mrr": finite(record.get("valid", {}).get("seen", {}).get("mrr")),
             # The epoch whose weights were kept is the last that was the best when it ended.
             "kept": record["epoch"] if record.get("best") else 0,
         }
         for model, records in epochs.items()
         for record in records
     ]
-    _need(points, "an epoch")
-    models = _in_order(point["model"] for point in points)
+    need(points, "an epoch")
+    models = in_order(point["model"] for point in points)
     judged = [point for point in points if point["mrr"] is not None]
     best = [
         max(
             (point for point in judged if point["model"] == model),
             key=lambda point: (point["kept"], point["mrr"]),
         )
-        for model in _in_order(point["model"] for point in judged)
+        for model in in_order(point["model"] for point in judged)
     ]
     epoch = alt.X("epoch:Q", title="epoch", axis=alt.Axis(tickMinStep=1, format="d"))
     epoch = epoch.scale(nice=False, padding=8)
-    legend = _model_legend(symbolType="stroke", symbolSize=320, symbolOpacity=1)
-    color = _model_color(models, legend)
+    legend = model_legend(symbolType="stroke", symbolSize=320, symbolOpacity=1)
+    color = model_color(models, legend)
     dash = alt.StrokeDash("model:N", sort=models, legend=legend)
-    dash = dash.scale(domain=models, range=_repeated(DASHES, len(models), each=len(PALETTE)))
+    dash = dash.scale(domain=models, range=repeated(DASHES, len(models), each=len(PALETTE)))
     # A line through one epoch would be invisible.
-    line = alt.Chart(_data(points)).mark_line(strokeWidth=2, point=len(points) == len(models))
+    line = alt.Chart(inline_data(points)).mark_line(strokeWidth=2, point=len(points) == len(models))
     line = line.encode(x=epoch, color=color, strokeDash=dash).properties(width=560)
-    loss = line.encode(y=_measure("loss", "training loss")).properties(height=160)
+    loss = line.encode(y=measure("loss", "training loss")).properties(height=160)
     if not judged:
-        return _finished(loss)
-    shared = {"x": epoch.title(None), "y": _measure("mrr", "validation MRR (● best epoch)")}
-    mark = alt.Chart(_data(best)).mark_point(
+        return finished(loss)
+    shared = {"x": epoch.title(None), "y": measure("mrr", "validation MRR (● best epoch)")}
+    mark = alt.Chart(inline_data(best)).mark_point(
         filled=True, size=110, opacity=1, stroke="white", strokeWidth=1.5
     )
     mrr = line.encode(**shared).properties(height=280) + mark.encode(color=color, **shared)
-    return _finished(alt.vconcat(mrr, loss, spacing=14))
+    return finished(alt.vconcat(mrr, loss, spacing=14))
 
 
 def comparison_bars(rows: Sequence[Mapping[str, Any]]) -> AnyChart:
     """MRR and HITS@1, 3 and 10 of each model, a panel for each metric.
 
     A row has the keys `model`, `mrr`, `hits@1`, `hits@3` and `hits@10`; what it lacks is left out.
-    Models need different names, for bars of one name would be stacked.
+    Ends of intervals, such as `mrr_low` and `mrr_high`, are drawn as a line over the bar. Models
+    need different names, for bars of one name would be stacked.
     """
-    bars = [
-        {"model": row["model"], "metric": name, "value": _number(row.get(key))}
+    bars: list[dict[str, Any]] = [
+        {
+            "model": row["model"],
+            "metric": name,
+            "value": found,
+            "low": _or(finite(row.get(f"{key}_low")), found),
+            "high": _or(finite(row.get(f"{key}_high")), found),
+        }
         for row in rows
         for key, name in METRIC_NAMES.items()
-        if _number(row.get(key)) is not None
+        if (found := finite(row.get(key))) is not None
     ]
-    _need(bars, "a model with metrics")
-    models = _in_order(bar["model"] for bar in bars)
+    need(bars, "a model with metrics")
+    models = in_order(bar["model"] for bar in bars)
     metrics = [name for name in METRIC_NAMES.values() if any(bar["metric"] == name for bar in bars)]
-    top = max(bar["value"] for bar in bars)
+    top = max(bar["high"] for bar in bars)
     # Room for the number behind the longest bar.
     value = alt.X("value:Q", title=None).scale(domain=[0, max(top, 1e-3) * 1.32], nice=False)
     value = value.axis(tickCount=4, format="~g", grid=False)
     model = alt.Y("model:N", sort=models, title=None)
-    model = model.axis(labelExpr=_LABEL.format(limit=36), ticks=False, domain=False, labelPadding=6)
-    base = alt.Chart().encode(x=value, y=model)
-    bar = base.mark_bar().encode(color=_model_color(models, None))
-    number = base.mark_text(align="left", dx=4, fontSize=12, color=INK).encode(
-        text=alt.Text("value:Q", format=".3f")
+    model = model.axis(
+        labelExpr=SHORT_LABEL.format(limit=36), ticks=False, domain=False, labelPadding=6
     )
-    panel = alt.layer(bar, number, data=_data(bars)).properties(
+    base = alt.Chart().encode(x=value, y=model)
+    bar = base.mark_bar().encode(color=model_color(models, None))
+    spread = base.mark_rule(color=INK, strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
+    number = base.mark_text(align="left", dx=4, fontSize=12, color=INK).encode(
+        x="high:Q", text=alt.Text("value:Q", format=".3f")
+    )
+    panel = alt.layer(bar, spread, number, data=inline_data(bars)).properties(
         width=170, height=alt.Step(26 if len(models) > 2 else 34)
     )
     facet = alt.Column("metric:N", sort=metrics, title=None)
-    return _finished(panel.facet(column=facet, spacing=18))
+    return finished(panel.facet(column=facet, spacing=18))
 
 
 def relation_bars(rows: Sequence[Mapping[str, Any]], limit: int = 25) -> AnyChart:
     """MRR of each model by relation; of more than `limit` relations the first ones are drawn.
 
-    A row has the keys `relation`, `model` and `mrr`. Relations and models keep the order of rows.
+    A row has the keys `relation`, `model` and `mrr`, and where it has an interval, `mrr_low` and
+    `mrr_high`. Relations and models keep the order of rows.
     """
-    bars = [
-        {"relation": row["relation"], "model": row["model"], "mrr": _number(row["mrr"])}
+    bars: list[dict[str, Any]] = [
+        {
+            "relation": row["relation"],
+            "model": row["model"],
+            "mrr": mrr,
+            "low": _or(finite(row.get("mrr_low")), mrr),
+            "high": _or(finite(row.get("mrr_high")), mrr),
+        }
         for row in rows
-        if _number(row["mrr"]) is not None
+        if (mrr := finite(row["mrr"])) is not None
     ]
-    _need(bars, "a relation with an MRR")
-    relations = _in_order(bar["relation"] for bar in bars)
-    models = _in_order(bar["model"] for bar in bars)
+    need(bars, "a relation with an MRR")
+    relations = in_order(bar["relation"] for bar in bars)
+    models = in_order(bar["model"] for bar in bars)
     drawn = set(relations[:limit])
     relation = alt.Y("relation:N", sort=relations[:limit], title=None)
     relation = relation.axis(
-        labelExpr=_LABEL.format(limit=52), ticks=False, domain=False, labelPadding=6
+        labelExpr=SHORT_LABEL.format(limit=52), ticks=False, domain=False, labelPadding=6
     )
     relation = relation.scale(paddingInner=0.25, paddingOuter=0.15)
-    chart = alt.Chart(_data([bar for bar in bars if bar["relation"] in drawn])).mark_bar()
-    chart = chart.encode(
-        x=alt.X("mrr:Q", title="MRR").scale(domain=[0, 1]),
-        y=relation,
-        yOffset=alt.YOffset("model:N", sort=models),
-        color=_model_color(models, _model_legend()),
-    ).properties(width=460, height=alt.Step(16 if len(models) == 1 else 9, **{"for": "offset"}))
+    base = alt.Chart(inline_data([bar for bar in bars if bar["relation"] in drawn]))
+    base = base.encode(y=relation, yOffset=alt.YOffset("model:N", sort=models))
+    value = alt.X("mrr:Q", title="MRR").scale(domain=[0, 1])
+    chart: Any = base.mark_bar().encode(x=value, color=model_color(models, model_legend()))
+    if any(bar["low"] != bar["high"] for bar in bars):
+        spread = base.mark_rule(color=INK).encode(x=alt.X("low:Q", title="MRR"), x2="high:Q")
+        chart = chart + spread
+    step = alt.Step(16 if len(models) == 1 else 9, **{"for": "offset"})
+    chart = chart.properties(width=460, height=step)
     if len(relations) > limit:
         chart = chart.properties(title=f"The first {limit} of {len(relations)} relations")
-    return _finished(chart)
+    return finished(chart)
 
 
 def mixing_heat_map(matrix: npt.NDArray[np.floating[Any]], title: str) -> AnyChart:
@@ -182,7 +199,7 @@ def mixing_heat_map(matrix: npt.NDArray[np.floating[Any]], title: str) -> AnyCha
     top = float(strength.max()) or 1.0
     width = max(1, round(HEAT_MAP_SIZE * min(1.0, columns / rows)))
     height = max(1, round(HEAT_MAP_SIZE * min(1.0, rows / columns)))
-    picture = alt.Chart(_data([{"url": _heat_picture(strength / top)}]))
+    picture = alt.Chart(inline_data([{"url": _heat_picture(strength / top)}]))
     picture = picture.mark_image(width=width, height=height, aspect=False, smooth=False).encode(
         x=alt.value(width / 2), y=alt.value(height / 2), url="url:N"
     )
@@ -190,7 +207,7 @@ def mixing_heat_map(matrix: npt.NDArray[np.floating[Any]], title: str) -> AnyCha
     scale: dict[str, Any] = {"nice": False, "zero": False}
     # Nothing of this layer is seen but its axes and the legend of its colours.
     steps = np.linspace(0.0, top, len(HEAT)).tolist()
-    frame = alt.Chart(_data([{"i": 1, "j": 1, "strength": value} for value in (0.0, top)]))
+    frame = alt.Chart(inline_data([{"i": 1, "j": 1, "strength": value} for value in (0.0, top)]))
     frame = frame.mark_point(opacity=0).encode(
         x=alt.X("j:Q", title="object dimension j", axis=alt.Axis(**ticks)).scale(
             domain=[0.5, columns + 0.5], **scale
@@ -203,7 +220,7 @@ def mixing_heat_map(matrix: npt.NDArray[np.floating[Any]], title: str) -> AnyCha
         .legend(gradientLength=min(height, 200), gradientOpacity=1, tickCount=4, format=".2~g"),
     )
     chart = alt.layer(picture, frame).properties(width=width, height=height)
-    return _finished(chart.properties(title=shorten(title, 64)))
+    return finished(chart.properties(title=shorten(title, 64)))
 
 
 def core_slices(tensor: npt.NDArray[np.floating[Any]], title: str, columns: int = 8) -> AnyChart:
@@ -224,25 +241,25 @@ def core_slices(tensor: npt.NDArray[np.floating[Any]], title: str, columns: int 
         for i in range(tensor.shape[0])
         for j in range(tensor.shape[1])
     ]
-    _need(cells, "an entry")
+    need(cells, "an entry")
     size = 18 * tensor.shape[0]
     bare = alt.Axis(title=None, labels=False, ticks=False, domain=False)
     color = alt.Color("value:N", title="entry").scale(
         domain=["+1", "−1", "0"], range=[PALETTE[0], PALETTE[1], "#eeeeee"]
     )
     chart = (
-        alt.Chart(_data(cells))
+        alt.Chart(inline_data(cells))
         .mark_rect(stroke="white", strokeWidth=1.5)
         .encode(x=alt.X("j:O", axis=bare), y=alt.Y("i:O", axis=bare), color=color)
         .properties(width=size, height=size)
         .facet(
-            facet=alt.Facet("slice:N", title=None, sort=_in_order(cell["slice"] for cell in cells)),
+            facet=alt.Facet("slice:N", title=None, sort=in_order(cell["slice"] for cell in cells)),
             columns=columns,
             spacing=12,
         )
         .properties(title=title)
     )
-    return _finished(chart)
+    return finished(chart)
 
 
 def slice_density(shares: npt.NDArray[np.floating[Any]]) -> AnyChart:
@@ -251,9 +268,9 @@ def slice_density(shares: npt.NDArray[np.floating[Any]]) -> AnyChart:
         {"place": place, "share": float(share)}
         for place, share in enumerate(sorted(shares.tolist(), reverse=True), start=1)
     ]
-    _need(bars, "a slice")
+    need(bars, "a slice")
     chart = (
-        alt.Chart(_data(bars))
+        alt.Chart(inline_data(bars))
         .mark_bar(color=PALETTE[0], binSpacing=0)
         .encode(
             x=alt.X("place:O", title="slice of the core, densest first").axis(
@@ -263,7 +280,7 @@ def slice_density(shares: npt.NDArray[np.floating[Any]]) -> AnyChart:
         )
         .properties(width=560, height=220)
     )
-    return _finished(chart)
+    return finished(chart)
 
 
 # -- files ------------------------------------------------------------------------------------
@@ -291,79 +308,11 @@ def save_chart(chart: AnyChart, path: Path) -> None:
     write_bytes(path, svg_png(svg) if suffix == ".png" else svg.encode("utf-8"))
 
 
-# -- what the charts share --------------------------------------------------------------------
+# -- details -------------------------------------------------------------------------------------
 
 
-def _finished(chart: Any) -> AnyChart:
-    """The chart with the common look."""
-    label: dict[str, Any] = {
-        "labelFontSize": 12,
-        "titleFontSize": 13,
-        "labelColor": INK,
-        "titleColor": INK,
-    }
-    configured: AnyChart = chart.configure(
-        # Descriptions for each mark would double the file; the report's caption describes it.
-        aria=False,
-        background="white",
-        font="Helvetica, Arial, sans-serif",
-        padding=10,
-        view=alt.ViewConfig(stroke=None),
-        axis=alt.AxisConfig(
-            **label,
-            titleFontWeight="normal",
-            titlePadding=8,
-            labelLimit=420,
-            labelFlush=False,
-            gridColor="#e4e4e4",
-            domainColor="#999999",
-            tickColor="#999999",
-        ),
-        legend=alt.LegendConfig(
-            **label, titleFontWeight="normal", symbolSize=140, symbolStrokeWidth=2.5, labelLimit=320
-        ),
-        header=alt.HeaderConfig(**label, labelFontWeight="bold"),
-        title=alt.TitleConfig(fontSize=14, anchor="start", color=INK, offset=12),
-    )
-    return configured
-
-
-def _model_legend(**look: Any) -> alt.Legend:
-    """Also for one model: the chart should say whose curve or bars it shows."""
-    return alt.Legend(title=None, labelExpr=_LABEL.format(limit=40), **look)
-
-
-def _model_color(models: list[str], legend: alt.Legend | None) -> alt.Color:
-    """A colour by model; a model keeps it in every chart that lists the same models."""
-    colors = _repeated(PALETTE, len(models))
-    return alt.Color("model:N", sort=models, legend=legend).scale(domain=models, range=colors)
-
-
-def _measure(key: str, title: str) -> alt.Y:
-    return alt.Y(f"{key}:Q", title=title).scale(zero=False, padding=6)
-
-
-def _repeated(values: Sequence[Any], count: int, each: int = 1) -> list[Any]:
-    return [values[index // each % len(values)] for index in range(count)]
-
-
-def _data(rows: list[dict[str, Any]]) -> alt.InlineData:
-    """Rows inside the chart itself, a form to which Altair's limit of 5000 rows does not apply."""
-    return alt.InlineData(values=rows)
-
-
-def _in_order(names: Any) -> list[str]:
-    return list(dict.fromkeys(names))
-
-
-def _number(value: Any) -> float | None:
-    """A finite float, or None: JSON has no other numbers."""
-    return float(value) if value is not None and math.isfinite(value) else None
-
-
-def _need(rows: Sequence[Any], what: str) -> None:
-    if not rows:
-        raise ReltuckerError(f"there is nothing to draw: the chart needs {what}")
+def _or(value: float | None, other: float) -> float:
+    return other if value is None else value
 
 
 def _printable_inside(value: Any) -> Any:

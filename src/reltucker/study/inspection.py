@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reltucker.graph import KnowledgeGraph
 from reltucker.run import Run
 from reltucker.study.charts import mixing_heat_map, slice_density
 from reltucker.study.report import Report
@@ -14,6 +15,15 @@ from reltucker.study.tables import Column, Table
 
 MOST_FREQUENT = 30
 """The paper orders this many of the most frequent relations by their diagonals."""
+
+MIXING_COLUMNS = (
+    Column("relation", "label"),
+    Column("triples", "triples", ",d"),
+    Column("diagonal", "diagonal", ",.2f"),
+    Column("share of |M|", "share", ".1%"),
+    Column("non-zero", "density", ".1%"),
+)
+"""For rows of `describe_mixing`."""
 
 
 @dataclass(frozen=True)
@@ -30,32 +40,11 @@ def inspect_run(run: Run, relations: list[str], out: Path) -> Inspection:
     """Draw |M_k| of the given relations (by default the most and the least diagonal two of the most
     frequent ones), the density of the core's slices, and order relations by sum_i |m_ii|."""
     model, graph = run.model, run.graph
-    frequency = np.bincount(graph.train[:, 1], minlength=len(graph.relations))
-    frequent = np.argsort(-frequency, kind="stable")[:MOST_FREQUENT]
-    rows: list[dict[str, Any]] = []
-    for k in frequent:
-        matrix = _absolute(run, int(k))
-        diagonal = float(np.trace(matrix))
-        rows.append(
-            {
-                "relation": graph.relations.name(k),
-                "label": graph.relations.label(k),
-                "triples": int(frequency[k]),
-                "diagonal": diagonal,
-                "share": diagonal / float(matrix.sum() or 1.0),
-                "density": float(np.count_nonzero(matrix)) / matrix.size,
-            }
-        )
+    rows = [describe_mixing(run, k) for k in most_frequent(graph, MOST_FREQUENT)]
     rows.sort(key=lambda row: -row["diagonal"])
     table = Table(
         f"The {len(rows)} most frequent relations by the sum of absolute diagonal values",
-        [
-            Column("relation", "label"),
-            Column("triples", "triples", ",d"),
-            Column("diagonal", "diagonal", ",.2f"),
-            Column("share of |M|", "share", ".1%"),
-            Column("non-zero", "density", ".1%"),
-        ],
+        MIXING_COLUMNS,
         rows,
     )
     chosen = [graph.relations.find(name) for name in relations]
@@ -69,7 +58,7 @@ def inspect_run(run: Run, relations: list[str], out: Path) -> Inspection:
     report.text("|M_k|: bright cells are pairs of coordinates that interact in a relation.")
     for number, k in enumerate(chosen, start=1):
         label = graph.relations.label(k)
-        chart = mixing_heat_map(_absolute(run, k), label)
+        chart = mixing_heat_map(absolute_mixing(run, k), label)
         report.chart(chart, f"|M| of {label}", f"mixing-{number}")
     report.heading("The core")
     report.text(
@@ -92,7 +81,29 @@ def inspect_run(run: Run, relations: list[str], out: Path) -> Inspection:
     return Inspection(figures, table, out / "inspection.html", pictures)
 
 
-def _absolute(run: Run, relation: int) -> npt.NDArray[np.float32]:
+def most_frequent(graph: KnowledgeGraph, count: int) -> list[int]:
+    """The relations with the most training triples, largest first."""
+    frequency = np.bincount(graph.train[:, 1], minlength=len(graph.relations))
+    return [int(k) for k in np.argsort(-frequency, kind="stable")[:count]]
+
+
+def describe_mixing(run: Run, relation: int) -> dict[str, Any]:
+    """How diagonal and how dense M_k is: sum_i |m_ii|, its share of sum_ij |m_ij|, the share of
+    entries that are not zero; JSON-ready."""
+    matrix = absolute_mixing(run, relation)
+    diagonal = float(np.trace(matrix))
+    return {
+        "relation": run.graph.relations.name(relation),
+        "label": run.graph.relations.label(relation),
+        "triples": int(np.count_nonzero(run.graph.train[:, 1] == relation)),
+        "diagonal": diagonal,
+        "share": diagonal / float(matrix.sum() or 1.0),
+        "density": float(np.count_nonzero(matrix)) / matrix.size,
+    }
+
+
+def absolute_mixing(run: Run, relation: int) -> npt.NDArray[np.float32]:
+    """|M_k| (d_e, d_e) of one relation."""
     return run.model.mixing_matrix(relation).abs().cpu().numpy()
 
 

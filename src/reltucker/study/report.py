@@ -9,7 +9,8 @@ import jinja2
 from markupsafe import Markup
 
 from reltucker.atomic import write_bytes, write_text
-from reltucker.study.charts import AnyChart, chart_svg, svg_png
+from reltucker.study.chart_style import AnyChart
+from reltucker.study.charts import chart_svg, svg_png
 from reltucker.study.tables import Table, printable
 
 _STYLE = """

@@ -44,6 +44,8 @@ _LATEX = {
     "…": r"\ldots{}",
 }
 
+_RULES = ("toprule", "midrule", "bottomrule")
+
 _HTML = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
     """\
 <table>
@@ -85,7 +87,8 @@ class Column:
     """One column: `key` finds its value in a row, `format` is a Python format specification.
 
     Formats are for instance ".3f", ",d", PERCENT or TEXT. Numbers stand right unless `align` says
-    otherwise. `best` marks the largest or smallest number of the column.
+    otherwise. `best` marks the largest or smallest number of the column. With `interval` a row also
+    has the ends of an interval around the value, `KEY_low` and `KEY_high`: "0.284 [0.279, 0.289]".
     """
 
     header: str
@@ -93,6 +96,7 @@ class Column:
     format: str = TEXT
     align: Align | None = None
     best: Literal["max", "min"] | None = None
+    interval: bool = False
 
     @property
     def side(self) -> Align:
@@ -110,6 +114,13 @@ class Column:
         if not math.isfinite(value):
             return str(value)
         return format(round(value) if self.format.endswith("d") else value, self.format)
+
+    def show_interval(self, row: Mapping[str, Value]) -> str:
+        """What follows the value: its interval, where the column and the row have one."""
+        low, high = (row.get(f"{self.key}_{end}") for end in ("low", "high"))
+        if not self.interval or low is None or high is None:
+            return ""
+        return f" [{self.show(low)}, {self.show(high)}]"
 
 
 @dataclass(frozen=True)
@@ -134,7 +145,11 @@ class Table:
         # The shown text decides, so that two models which print alike are both best.
         best = [self._best(column) for column in self.columns]
         return [
-            [(text, text == top) for text, top in zip(texts, best, strict=True)] for texts in shown
+            [
+                (text + column.show_interval(row), text == top)
+                for column, text, top in zip(self.columns, texts, best, strict=True)
+            ]
+            for row, texts in zip(self.rows, shown, strict=True)
         ]
 
     def _best(self, column: Column) -> str | None:
@@ -156,13 +171,21 @@ class Table:
             table.add_column(
                 rich.text.Text(_one_line(column.header)),
                 justify=column.side,
-                no_wrap=column.format != TEXT,
+                no_wrap=column.format != TEXT and not column.interval,
                 overflow="fold",
             )
         for row in self.cells():
             # Text objects, so that a name such as "[red]" is not taken for markup.
-            texts = [rich.text.Text(text, style="bold" if best else "") for text, best in row]
-            table.add_row(*texts)
+            table.add_row(
+                *(
+                    # An interval may go to the next line, but not be broken in two.
+                    rich.text.Text(
+                        text.replace(", ", ",") if column.interval else text,
+                        style="bold" if best else "",
+                    )
+                    for column, (text, best) in zip(self.columns, row, strict=True)
+                )
+            )
         return rich.console.Group(*title, table)
 
     def to_html(self) -> Markup:
@@ -194,25 +217,40 @@ class Table:
         return title + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def to_csv(self) -> str:
-        """The values themselves, neither rounded nor shortened: this form is for programs."""
+        """The values themselves, neither rounded nor shortened: this form is for programs.
+
+        The ends of an interval are columns of their own.
+        """
+        ends = {
+            column: ("", " low", " high") if column.interval else ("",) for column in self.columns
+        }
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([column.header for column in self.columns])
-        writer.writerows([row.get(column.key) for column in self.columns] for row in self.rows)
+        writer.writerow([column.header + end for column in self.columns for end in ends[column]])
+        writer.writerows(
+            [
+                row.get(column.key + end.replace(" ", "_"))
+                for column in self.columns
+                for end in ends[column]
+            ]
+            for row in self.rows
+        )
         return file.getvalue()
 
     def to_latex(self) -> str:
-        """A plain tabular that needs no package, with the title as a comment."""
+        """A tabular with the rules of booktabs, or plain lines where that package is not loaded;
+        the title is a comment."""
         header = [_latex(_one_line(column.header)) for column in self.columns]
         rows = [
             [f"\\textbf{{{_latex(text)}}}" if best else _latex(text) for text, best in row]
             for row in self.cells()
         ]
         lines = [f"% {_one_line(self.title)}"] if self.title else []
+        lines += [f"\\providecommand{{\\{rule}}}{{\\hline}}" for rule in _RULES]
         lines += [f"\\begin{{tabular}}{{{''.join(column.side[0] for column in self.columns)}}}"]
-        lines += ["\\hline", f"{' & '.join(header)} \\\\", "\\hline"]
+        lines += ["\\toprule", f"{' & '.join(header)} \\\\", "\\midrule"]
         lines += [f"{' & '.join(row)} \\\\" for row in rows]
-        lines += ["\\hline", "\\end{tabular}"]
+        lines += ["\\bottomrule", "\\end{tabular}"]
         return "\n".join(lines) + "\n"
 
 

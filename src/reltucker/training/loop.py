@@ -10,7 +10,7 @@ from torch import Tensor
 from reltucker.errors import GraphError, RecipeError, RunError, ScoreError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, RelationalTucker, sizes_of
-from reltucker.training.memory import keep_freed_memory, physical_memory
+from reltucker.training.memory import keep_freed_memory, peak_memory, physical_memory
 from reltucker.training.objectives import check_objective, make_objective
 from reltucker.training.optimizer import Schedule, make_optimizer, set_learning_rate, step_rows
 from reltucker.training.recipe import Recipe
@@ -239,6 +239,7 @@ class Training:
             "seconds_per_epoch": self.training_seconds / self.epoch,
             "validated_every": self.validation.every,
             "validated_triples": self.validation.sample or len(self.graph.valid),
+            "peak_memory_bytes": peak_memory(),
             **sizes_of(self.model).to_dict(),
         }
         metrics = self.validation.final(self.model, self.training_seconds).metrics()

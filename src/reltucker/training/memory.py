@@ -1,4 +1,4 @@
-"""Memory: how much there is, and how freed memory stays with the process."""
+"""Memory: how much there is, how much was used, and how freed memory stays with the process."""
 
 import ctypes
 import os
@@ -30,3 +30,15 @@ def physical_memory() -> float:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
         return float("inf")
+
+
+def peak_memory() -> int | None:
+    """The largest resident size of this process so far, in bytes; None where the system does not
+    tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Linux counts in KiB, macOS in bytes.
+    return largest if sys.platform == "darwin" else 1024 * largest

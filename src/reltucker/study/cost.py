@@ -1,0 +1,84 @@
+"""What a fit costs: time, memory, and the operations that its model needs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from reltucker.graph import KnowledgeGraph
+from reltucker.model import RelationalTucker
+from reltucker.training import Recipe
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds and bytes as training noted them (bytes may be unknown), operations as counted."""
+
+    epochs: int
+    best_epoch: int
+    seconds_per_epoch: float
+    seconds: float
+    peak_memory_bytes: int | None
+    epoch_operations: float
+    query_operations: float
+
+    def to_dict(self) -> dict[str, int | float | None]:
+        """JSON-ready; also the keys of a table."""
+        return dict(vars(self))
+
+
+def cost_of(
+    recipe: Recipe, result: dict[str, Any], model: RelationalTucker, graph: KnowledgeGraph
+) -> Cost:
+    """The cost of a fit: `result` is what its training ended with, `model` what it kept."""
+    return Cost(
+        epochs=int(result["epochs"]),
+        best_epoch=int(result["best_epoch"]),
+        seconds_per_epoch=float(result["seconds_per_epoch"]),
+        seconds=float(result["seconds"]),
+        peak_memory_bytes=result.get("peak_memory_bytes"),
+        epoch_operations=epoch_operations(recipe, model, graph),
+        query_operations=query_operations(model),
+    )
+
+
+def epoch_operations(recipe: Recipe, model: RelationalTucker, graph: KnowledgeGraph) -> float:
+    """Floating-point operations of a training epoch that the kept model needs.
+
+    2 (multiply, add) x 3 (forward, two gradients) x
+    (D nnz(G) + 2 n nnz(M) + 2 n (1 + negatives) d_e)
+
+    for n training triples: M_k is built for the D distinct relations of all batches (only where the
+    core is learned), each triple asks two queries of M_k and scores two rows of candidates.
+    A triple of relation k is in a batch with probability B / n, so that
+    D = n / B sum_k (1 - (1 - B / n)^(n_k)), twice that with reciprocal relations.
+    """
+    settings = recipe.train
+    n = len(graph.train)
+    share = min(1.0, settings.batch_size / n)
+    frequency = np.bincount(graph.train[:, 1], minlength=len(graph.relations))
+    distinct = 1 / share * float(np.sum(1 - (1 - share) ** frequency))
+    distinct *= 2 if model.reciprocal else 1
+    building = distinct * model.core.free_entries()
+    asking = 2 * n * mixing_entries(model)
+    scoring = 2 * n * (1 + settings.negatives) * model.core.entity_dim
+    return 6.0 * (building + asking + scoring)
+
+
+def query_operations(model: RelationalTucker) -> float:
+    """Floating-point operations to rank all N entities for one query, M_k being at hand:
+    2 (nnz(M) + N d_e)."""
+    return 2.0 * (mixing_entries(model) + model.E.numel())
+
+
+@torch.no_grad()
+def mixing_entries(model: RelationalTucker) -> float:
+    """nnz(M): how many entries of a mixing matrix are not zero, on average over relations."""
+    core = model.core
+    if core.is_fixed:  # every entry of G has a place of its own in M_k
+        return float(core.nonzero_entries())
+    if core.density() == 1.0:
+        return float(core.entity_dim**2)
+    counts = [int(torch.count_nonzero(core.mixing_matrices(r[None]))) for r in model.R]
+    return sum(counts) / len(counts)

@@ -1,0 +1,191 @@
+"""Runs made ready for comparison: judged on one graph and split, with sizes and costs."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reltucker.errors import ReltuckerError, RunError
+from reltucker.evaluation import PROTOCOLS, Protocol, Ranking, rank_split
+from reltucker.graph import SPLITS, KnowledgeGraph, SplitName
+from reltucker.model import Sizes, sizes_of
+from reltucker.progress import track
+from reltucker.run import Run, open_run
+from reltucker.study.cost import Cost, cost_of
+
+MODEL_NAMES = {
+    "drt": "DRT",
+    "srt": "SRT",
+    "rescal": "RESCAL",
+    "distmult": "DistMult",
+    "cp": "CP",
+    "complex": "ComplEx",
+    "hole": "HolE",
+    "analogy": "Analogy",
+}
+"""As papers write them."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A trained model, judged. `name` tells it from the other fits of a comparison."""
+
+    name: str
+    path: Path
+    model: str
+    reciprocal: bool
+    is_sparse: bool
+    entity_dim: int
+    relation_dim: int | None
+    """None where it follows from entity_dim."""
+    sizes: Sizes
+    valid_mrr: dict[Protocol, float] | None
+    """By which fits are chosen; None where the graph has no validation triples to judge by."""
+    ranking: Ranking
+    cost: Cost
+
+    @property
+    def kind(self) -> str:
+        """What counts as one model: the core, and whether relations have inverses."""
+        return f"{self.model}, reciprocal" if self.reciprocal else self.model
+
+    @property
+    def label(self) -> str:
+        """The model and the run."""
+        return f"{self.kind} ({self.name})"
+
+    def open(self) -> Run:
+        """The run, for what a fit does not hold: its weights."""
+        return open_run(self.path)
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Fits on the same graph, judged on the same split, in the order given."""
+
+    graph: KnowledgeGraph
+    split: SplitName
+    fits: tuple[Fit, ...]
+
+    def named(self, text: str) -> Fit:
+        """The fit of that name or path."""
+        names = [fit.name for fit in self.fits]
+        return self.fits[_place(text, names, [fit.path for fit in self.fits])]
+
+
+def read_fits(
+    paths: Sequence[Path | str],
+    split: SplitName = "test",
+    *,
+    named: Sequence[str] = (),
+    relations: Sequence[str] = (),
+    progress: bool = True,
+) -> Fits:
+    """Open runs, refuse what cannot be compared, and rank the split with each of them.
+
+    Runs and relations that will be asked for by name are looked up before the long work. Weights
+    are let go after ranking, so that many large runs need the memory of one.
+    """
+    runs = [open_run(path) for path in paths]
+    if not runs:
+        raise ReltuckerError("there is nothing to compare: give at least one run folder")
+    results = [_result(run) for run in runs]
+    graph = runs[0].graph
+    for earlier, run in enumerate(runs):
+        if any(run.path.resolve() == other.path.resolve() for other in runs[:earlier]):
+            raise RunError(f"{run.path} is given twice; name each run once")
+    for run in runs[1:]:
+        _check_same(runs[0], run)
+    if not len(graph.split(split)):
+        raise RunError(f"{graph.name} has no {split} triples, so its runs cannot be compared by it")
+    names = _names([run.path for run in runs])
+    for text in named:
+        _place(text, names, [run.path for run in runs])
+    for text in relations:
+        graph.relations.find(text)
+    total = 2 * len(graph.split(split)) * len(runs)
+    nothing: Callable[[int], None] | None = None
+    shown: Any = track(f"ranking {split}", total, "queries") if progress else nullcontext(nothing)
+    with shown as advance:
+        fits = tuple(
+            _judge(run, result, name, graph, split, advance)
+            for run, result, name in zip(runs, results, names, strict=True)
+        )
+    return Fits(graph, split, fits)
+
+
+def _judge(
+    run: Run,
+    result: dict[str, Any],
+    name: str,
+    graph: KnowledgeGraph,
+    split: SplitName,
+    advance: Callable[[int], None] | None,
+) -> Fit:
+    fresh = open_run(run.path)  # let go after this, with its weights
+    fresh.graph = graph
+    model = fresh.model
+    settings = run.recipe.model
+    try:
+        judged = result["seen"]["queries"] > 0
+        valid_mrr = {p: float(result[p]["mrr"]) for p in PROTOCOLS} if judged else None
+        cost = cost_of(run.recipe, result, model, graph)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{run.path / 'result.json'} is damaged ({error})") from error
+    return Fit(
+        name=name,
+        path=run.path,
+        model=MODEL_NAMES[settings.name],
+        reciprocal=settings.reciprocal,
+        is_sparse=settings.name == "srt",
+        entity_dim=model.core.entity_dim,
+        relation_dim=None if model.core.is_fixed else model.core.relation_dim,
+        sizes=sizes_of(model),
+        valid_mrr=valid_mrr,
+        ranking=rank_split(model, graph, split, advance=advance),
+        cost=cost,
+    )
+
+
+def _result(run: Run) -> dict[str, Any]:
+    result = run.result
+    if result is None:
+        raise RunError(
+            f"{run.path}: training has not ended, so the run cannot be compared yet; go on with "
+            f"`reltucker resume {run.path}`"
+        )
+    return result
+
+
+def _check_same(first: Run, other: Run) -> None:
+    """Refuse runs whose figures would not be about the same questions."""
+    one, two = first.graph, other.graph
+    same_names = one.entities.names.equals(two.entities.names) and one.relations.names.equals(
+        two.relations.names
+    )
+    differing = [name for name in SPLITS if not np.array_equal(one.split(name), two.split(name))]
+    if same_names and not differing:
+        other.graph = one  # one copy serves all runs
+        return
+    what = f"their {differing[0]} triples differ" if same_names else "their names differ"
+    raise RunError(
+        f"{other.path} was trained on another graph or split than {first.path} ({what}); compare "
+        "runs of one graph and split"
+    )
+
+
+def _names(paths: list[Path]) -> list[str]:
+    """The folders' own names, or where these are not unique the paths as given."""
+    short = [path.resolve().name for path in paths]
+    return short if len(set(short)) == len(short) else [str(path) for path in paths]
+
+
+def _place(text: str, names: Sequence[str], paths: Sequence[Path]) -> int:
+    """Which run is called so, by its name or its path."""
+    for place, (name, path) in enumerate(zip(names, paths, strict=True)):
+        if text == name or Path(text) == path:
+            return place
+    raise ReltuckerError(f"{text} is not one of the runs that are compared: {', '.join(names)}")
