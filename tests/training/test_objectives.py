@@ -200,12 +200,19 @@ def test_k_vs_all_asks_every_question_once_with_all_of_its_answers() -> None:
 
 
 @pytest.mark.parametrize("reciprocal", [False, True])
-def test_k_vs_all_with_exponent_one_has_the_gradient_of_one_vs_all(reciprocal: bool) -> None:
+@pytest.mark.parametrize("at_once", [None, 1, 2])
+def test_k_vs_all_with_exponent_one_has_the_gradient_of_one_vs_all(
+    reciprocal: bool, at_once: int | None
+) -> None:
     """Summed over all questions both are the same loss, up to the scale of the mean."""
     model = make("drt", reciprocal)
     by_question = make_objective(
-        model, settings(objective="k_vs_all", answer_exponent=1.0), graph()
+        model,
+        settings(objective="k_vs_all", answer_exponent=1.0, answers_at_once=at_once),
+        graph(),
     )
+    if at_once is not None:
+        assert len(by_question) == {1: 16, 2: 14}[at_once]
     by_question.backward(torch.arange(len(by_question)), torch.Generator())
     first = gradients(model)
     by_triple = make_objective(model, settings(objective="one_vs_all"), graph())

@@ -51,16 +51,18 @@ def all_entities_loss(
         part = scores[: size * (block.stop - block.start)].view(size, -1)
         return torch.mm(queries, entities[block].t(), out=part)
 
-    if loss == "softmax" and len(blocks) > 1:
+    known = len(blocks) > 1
+    if loss == "softmax" and known:
         for block in blocks:
             _add_to_sums(block_of_scores(block), largest, total)
     query_gradient = torch.empty_like(queries)
     for block in blocks:
         part = block_of_scores(block)
-        if loss == "softmax" and len(blocks) == 1:
-            _add_to_sums(part, largest, total)
-        to_gradient = _softmax_gradient if loss == "softmax" else _binary_gradient
-        to_gradient(part, block, count, largest, total, starts, answers, weights, smoothing, losses)
+        targets = (starts, answers, weights, smoothing, losses)
+        if loss == "softmax":
+            _softmax_gradient(part, block, count, largest, total, known, *targets)
+        else:
+            _binary_gradient(part, block, count, *targets)
         torch.mm(part.t(), queries, out=entity_gradient[block])
         if block.start == 0:
             torch.mm(part, entities[block], out=query_gradient)
@@ -86,18 +88,22 @@ def _softmax_gradient(
     count: int,
     largest: Tensor,
     total: Tensor,
+    known: bool,
     starts: Tensor,
     answers: Tensor,
     weights: Tensor,
     smoothing: float,
     losses: Tensor,
 ) -> None:
-    """Scores to w_b (p_bj - y_bj) in place; sum_j y_bj s_bj is taken from the losses."""
+    """Scores to w_b (p_bj - y_bj) in place; sum_j y_bj s_bj is taken from the losses. Where the
+    sums over rows are not known, the block has whole rows, and they are filled in."""
     if has_loops(scores):
         tensors = (scores, largest, total, starts, answers, weights, losses)
         arrays = (t.numpy() for t in tensors)
-        _softmax_loop(block.start, count, np.float32(smoothing), *arrays)
+        _softmax_loop(block.start, count, known, np.float32(smoothing), *arrays)
         return
+    if not known:
+        _add_to_sums(scores, largest, total)
     share = (1.0 - smoothing) / (starts[1:] - starts[:-1]).to(weights)
     row, column, inside = _answers_of_block(block, starts, answers)
     losses -= weights * smoothing / count * scores.sum(dim=1)
@@ -111,8 +117,6 @@ def _binary_gradient(
     scores: Tensor,
     block: slice,
     count: int,
-    largest: Tensor,
-    total: Tensor,
     starts: Tensor,
     answers: Tensor,
     weights: Tensor,
@@ -173,9 +177,7 @@ def exponential(x: Any) -> Any:
 def _sums_loop(scores: Any, largest: Any, total: Any) -> None:
     for b in numba.prange(scores.shape[0]):
         s = scores[b]
-        greater = largest[b]
-        for j in range(s.size):
-            greater = s[j] if s[j] > greater else greater
+        greater = _largest(s, largest[b])
         added = np.float32(0)
         for j in range(s.size):
             added += exponential(s[j] - greater)
@@ -189,6 +191,7 @@ def _sums_loop(scores: Any, largest: Any, total: Any) -> None:
 def _softmax_loop(
     begin: int,
     count: int,
+    known: bool,
     smoothing: np.float32,
     scores: Any,
     largest: Any,
@@ -209,9 +212,37 @@ def _softmax_loop(
         if smoothing > 0:
             attained += floor * _sum(s)
         losses[b] -= weights[b] * attained
-        _to_softmax(s, largest[b], weights[b] / total[b], floor * weights[b])
+        if known:
+            _to_softmax(s, largest[b], weights[b] / total[b], floor * weights[b])
+        else:
+            largest[b] = _largest(s, np.float32(-np.inf))
+            total[b] = _to_exponentials(s, largest[b])
+            _scale(s, weights[b] / total[b], floor * weights[b])
         for place in range(first, last):
             s[answers[place] - begin] -= share * weights[b]
+
+
+@compiled(parallel=False)
+def _largest(s: Any, largest: Any) -> Any:
+    for j in range(s.size):
+        largest = s[j] if s[j] > largest else largest
+    return largest
+
+
+@compiled(parallel=False)
+def _to_exponentials(s: Any, largest: Any) -> Any:
+    total = np.float32(0)
+    for j in range(s.size):
+        e = exponential(s[j] - largest)
+        total += e
+        s[j] = e
+    return total
+
+
+@compiled(parallel=False)
+def _scale(s: Any, scale: Any, floor: Any) -> None:
+    for j in range(s.size):
+        s[j] = s[j] * scale - floor
 
 
 @compiled(parallel=False)

@@ -7,8 +7,11 @@ import numpy as np
 import torch
 
 from reltucker.graph import KnowledgeGraph
+from reltucker.graph.answers import AnswerIndex, Direction
 from reltucker.model import RelationalTucker
 from reltucker.training import Recipe
+
+WAYS: tuple[Direction, ...] = ("object", "subject")
 
 
 @dataclass(frozen=True)
@@ -46,24 +49,37 @@ def cost_of(
 def epoch_operations(recipe: Recipe, model: RelationalTucker, graph: KnowledgeGraph) -> float:
     """Floating-point operations of a training epoch that the kept model needs.
 
-    2 (multiply, add) x 3 (forward, two gradients) x
-    (D nnz(G) + 2 n nnz(M) + 2 n (1 + negatives) d_e)
+    2 (multiply, add) x 3 (forward, two gradients) x (D nnz(G) + Q nnz(M) + Q C d_e)
 
-    for n training triples: M_k is built for the D distinct relations of all batches (only where the
-    core is learned), each triple asks two queries of M_k and scores two rows of candidates.
-    A triple of relation k is in a batch with probability B / n, so that
-    D = n / B sum_k (1 - (1 - B / n)^(n_k)), twice that with reciprocal relations.
+    for the Q questions of an epoch, two for each triple or each distinct one once: M_k is built for
+    the D distinct relations of all batches (only where the core is learned), and a question scores
+    C candidates. An item (a triple or a question) is in a batch of B of the n with probability
+    B / n, so that D = n / B sum_k (1 - (1 - B / n)^(n_k)) over the rows k of R.
     """
     settings = recipe.train
-    n = len(graph.train)
+    triples = np.bincount(graph.train[:, 1], minlength=len(graph.relations))
+    if settings.objective == "k_vs_all":
+        by_way = [
+            np.bincount(
+                AnswerIndex.build(way, [graph.train], len(graph.entities), len(triples)).keys
+                % len(triples),
+                minlength=len(triples),
+            )
+            for way in WAYS
+        ]
+        items = np.concatenate(by_way) if model.reciprocal else by_way[0] + by_way[1]
+        n, questions = items.sum(), items.sum()
+    else:
+        items = np.tile(triples, 2) if model.reciprocal else triples
+        n, questions = triples.sum(), 2 * triples.sum()
     share = min(1.0, settings.batch_size / n)
-    frequency = np.bincount(graph.train[:, 1], minlength=len(graph.relations))
-    distinct = 1 / share * float(np.sum(1 - (1 - share) ** frequency))
-    distinct *= 2 if model.reciprocal else 1
+    distinct = 1 / share * float(np.sum(1 - (1 - share) ** items))
+    sampled = settings.objective == "negative_sampling"
+    candidates = 1 + settings.negatives if sampled else graph.seen_entities
     building = distinct * model.core.free_entries()
-    asking = 2 * n * mixing_entries(model)
-    scoring = 2 * n * (1 + settings.negatives) * model.core.entity_dim
-    return 6.0 * (building + asking + scoring)
+    asking = questions * mixing_entries(model)
+    scoring = questions * candidates * model.core.entity_dim
+    return 6.0 * float(building + asking + scoring)
 
 
 def query_operations(model: RelationalTucker) -> float:

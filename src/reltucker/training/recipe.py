@@ -105,6 +105,11 @@ class TrainSettings(_Settings):
         description="k_vs_all: a question with n answers counts n to this power; "
         "with 1 all triples count the same",
     )
+    answers_at_once: int | None = Field(
+        None,
+        ge=1,
+        description="k_vs_all: ask a question with more answers several times, with so many each",
+    )
     relation_prediction: float = Field(
         0.0, ge=0.0, description="weight of predicting the relation of a triple"
     )
@@ -162,6 +167,10 @@ class TrainSettings(_Settings):
             raise ValueError("train.shared_negatives is for train.objective = 'negative_sampling'")
         if self.answer_exponent and self.objective != "k_vs_all":
             raise ValueError("train.answer_exponent is for train.objective = 'k_vs_all'")
+        if self.answers_at_once and (self.objective != "k_vs_all" or self.loss != "softmax"):
+            raise ValueError(
+                "train.answers_at_once is for train.objective = 'k_vs_all' with the softmax loss"
+            )
         if (self.regularizer == "none") != (self.regularizer_weight == 0.0):
             raise ValueError("train.regularizer and train.regularizer_weight go together")
         return self

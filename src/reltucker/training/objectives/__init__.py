@@ -18,7 +18,9 @@ def make_objective(
     """The objective of a recipe on the training triples of a graph."""
     check_objective(settings, graph.seen_entities)
     if settings.objective == "k_vs_all":
-        questions = QuestionBatches(model, graph, settings.answer_exponent)
+        questions = QuestionBatches(
+            model, graph, settings.answer_exponent, settings.answers_at_once
+        )
         return AllEntities(model, settings, questions, graph.seen_entities)
     triples = TripleBatches(model, graph)
     if settings.objective == "one_vs_all":

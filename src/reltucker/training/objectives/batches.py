@@ -84,10 +84,17 @@ class QuestionBatches:
     """The items are the distinct questions of the training triples, with all of their answers.
 
     A question with n answers counts n^exponent: 0 lets all questions count the same, and with 1
-    every triple counts the same, as in `one_vs_all`. The mean over all questions is 1.
+    every triple counts the same, as in `one_vs_all`. The mean over all questions is 1. A question
+    with more answers than `at_once` is asked several times, each time with that many of them.
     """
 
-    def __init__(self, model: RelationalTucker, graph: KnowledgeGraph, exponent: float) -> None:
+    def __init__(
+        self,
+        model: RelationalTucker,
+        graph: KnowledgeGraph,
+        exponent: float,
+        at_once: int | None = None,
+    ) -> None:
         self.model = model
         device = model.E.device
         entities, relations = len(graph.entities), len(graph.relations)
@@ -95,10 +102,17 @@ class QuestionBatches:
         for_subjects = AnswerIndex.build("subject", [graph.train], entities, relations)
         keys = np.concatenate([for_objects.keys, for_subjects.keys])
         counts = np.concatenate([np.diff(for_objects.offsets), np.diff(for_subjects.offsets)])
+        asks_subject = np.arange(len(keys)) >= len(for_objects.keys)
+        if at_once is not None:
+            times = -(-counts // at_once)
+            last = counts - (times - 1) * at_once
+            keys, asks_subject = np.repeat(keys, times), np.repeat(asks_subject, times)
+            counts = np.full(len(keys), at_once, dtype=np.int64)
+            counts[np.cumsum(times) - 1] = last
         weights = counts.astype(np.float64) ** exponent
         self.given = torch.from_numpy(keys // relations).to(device)
         self.relations = torch.from_numpy(keys % relations).to(device)
-        self.asks_subject = torch.arange(len(keys), device=device) >= len(for_objects.keys)
+        self.asks_subject = torch.from_numpy(asks_subject).to(device)
         self.counts = torch.from_numpy(counts).to(device)
         self.starts = torch.cumsum(self.counts, 0) - self.counts
         self.answers = torch.from_numpy(
