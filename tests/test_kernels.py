@@ -74,6 +74,7 @@ def test_sampled_softmax_and_its_gradients(
         given,
         rows,
         dropout,
+        None,
         torch.full_like(entities, 9.0).detach(),
     )
     mask = kernels.apply_dropout(torch.ones_like(gradient), dropout)
@@ -141,3 +142,114 @@ def test_rank_kernel_equals_its_torch_reference(seed: int, seen: int, broken: bo
     assert torch.equal(
         torch.nan_to_num(ranks), torch.nan_to_num(kernels.rank_reference(*arguments))
     )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(["softmax", "binary"]),
+    st.integers(1, 7),
+    st.integers(1, 40),
+    st.integers(1, 9),
+    st.floats(0, 0.9),
+    st.integers(1, 40),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+def test_losses_over_all_entities_and_their_gradients(
+    seed: int,
+    loss: kernels.Loss,
+    size: int,
+    count: int,
+    dim: int,
+    smoothing: float,
+    width: int,
+    dtype: torch.dtype,
+) -> None:
+    """Loops and torch operations, whole rows and blocks of `width` entities, against autograd."""
+    generator = torch.Generator().manual_seed(seed)
+    queries = 3 * torch.randn(size, dim, generator=generator, dtype=dtype)
+    entities = torch.randn(count, dim, generator=generator, dtype=dtype)
+    weights = torch.rand(size, generator=generator, dtype=dtype)
+    labels = torch.rand(size, count, generator=generator) < 0.2
+    labels[torch.arange(size), torch.randint(count, (size,), generator=generator)] = True
+    starts = torch.nn.functional.pad(labels.sum(1).cumsum(0), (1, 0))
+    answers = torch.nonzero(labels)[:, 1]
+    gradient = torch.full_like(entities, 9.0)
+    losses, query_gradient = kernels.all_entities_loss(
+        loss,
+        queries,
+        entities,
+        starts,
+        answers,
+        weights,
+        smoothing,
+        queries.new_empty(size * min(width, count)),
+        gradient,
+    )
+
+    q, e = (x.double().requires_grad_() for x in (queries, entities))
+    scores, y = q @ e.T, labels.double()
+    if loss == "softmax":
+        y = (1 - smoothing) * y / y.sum(1, keepdim=True) + smoothing / count
+        expected = -(y * torch.log_softmax(scores, 1)).sum(1) * weights
+    else:
+        y = (1 - smoothing) * y + smoothing / count
+        each = torch.nn.functional.binary_cross_entropy_with_logits(scores, y, reduction="none")
+        expected = each.sum(1) * weights
+    expected.sum().backward()
+    tolerance = {"rtol": 1e-5, "atol": 1e-4} if dtype == torch.float32 else {}
+    assert torch.allclose(losses, expected, **tolerance)
+    assert torch.allclose(query_gradient.double(), q.grad, **tolerance)
+    assert torch.allclose(gradient.double(), e.grad, **tolerance)
+
+
+@pytest.mark.parametrize("loss", ["softmax", "binary"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("width", [2, 5])
+def test_a_score_that_is_not_finite_reaches_the_loss_over_all_entities(
+    loss: kernels.Loss, value: float, width: int
+) -> None:
+    entities = torch.ones(5, 4)
+    entities[3, 1] = value
+    starts, answers = torch.tensor([0, 1]), torch.tensor([0])
+    scores, gradient = torch.empty(width), torch.empty(5, 4)
+    losses, _ = kernels.all_entities_loss(
+        loss, torch.ones(1, 4), entities, starts, answers, torch.ones(1), 0.0, scores, gradient
+    )
+    assert not torch.isfinite(losses).any()
+
+
+def test_exponentials_are_those_of_the_library() -> None:
+    from reltucker.kernels.all_entities import exponential
+
+    x = np.linspace(-87, 0, 20_001, dtype=np.float32)
+    found = np.array([exponential(value) for value in x])
+    assert np.max(np.abs(found / np.exp(x.astype(np.float64)) - 1)) < 1e-5
+    assert exponential(np.float32(-1000)) < 1e-37
+    assert np.isnan(exponential(np.float32("nan")))
+
+
+def test_rows_are_numbered_by_first_occurrence_and_marks_are_left_clean() -> None:
+    marks = torch.full((9,), -1, dtype=torch.int32)
+    for _ in range(2):
+        distinct, places = kernels.number_rows(marks, torch.tensor([7, 2, 7, 0, 2]))
+        assert distinct.tolist() == [7, 2, 0]
+        assert places.tolist() == [0, 1, 0, 2, 1]
+    assert (marks == -1).all()
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_gathered_rows_have_the_mask_of_the_whole_matrix(rate: float) -> None:
+    matrix = torch.randn(50, 7, generator=torch.Generator().manual_seed(0))
+    ids, dropout = torch.tensor([40, 3, 17]), Dropout(rate, 5)
+    whole = kernels.apply_dropout(matrix, dropout)
+    assert torch.equal(kernels.gather_dropped(matrix, ids, dropout), whole[ids])
+    assert torch.equal(kernels.mask_rows(matrix[ids].clone(), ids, dropout), whole[ids])
+    assert torch.equal(kernels.apply_dropout(again := matrix.clone(), dropout, again), whole)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rows_are_added_one_after_the_other(dtype: torch.dtype) -> None:
+    rows = torch.arange(8.0, dtype=dtype).view(4, 2)
+    out = kernels.add_rows(torch.ones(3, 2, dtype=dtype), torch.tensor([2, 0, 2, 2]), rows)
+    assert out.tolist() == [[3, 4], [1, 1], [11, 14]]
