@@ -181,9 +181,10 @@ def _sums_loop(scores: Any, largest: Any, total: Any) -> None:
         added = np.float32(0)
         for j in range(s.size):
             added += exponential(s[j] - greater)
-        # The first time there is nothing to rescale, and -inf - greater is not asked for.
-        before = total[b] * np.exp(largest[b] - greater) if total[b] > 0 else np.float32(0)
-        total[b] = added + before
+        # The first time there is nothing to rescale. A sum that is not finite stays so.
+        if largest[b] > np.float32(-np.inf):
+            added += total[b] * np.exp(largest[b] - greater)
+        total[b] = added
         largest[b] = greater
 
 
