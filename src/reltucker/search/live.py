@@ -34,7 +34,7 @@ class LiveView:
         self.is_shown = is_shown
         self.console = error_console()
         self._live: Live | None = None
-        self._told: set[int] = set()
+        self._told: set[int] | None = None
         self._line = time.monotonic()
 
     def __enter__(self) -> "LiveView":
@@ -61,8 +61,13 @@ class LiveView:
         if self._live is not None:
             self._live.update(Group(Text(self.summary(kept)), self._table(running)))
             return
-        for trial in kept:
-            if trial.state.is_finished() and trial.number not in self._told:
+        finished = [trial for trial in kept if trial.state.is_finished()]
+        if self._told is None:  # what an earlier start has done is told in one line
+            self._told = {trial.number for trial in finished}
+            if finished:
+                self._print(f"going on with {self.summary(kept)}")
+        for trial in finished:
+            if trial.number not in self._told:
                 self._told.add(trial.number)
                 self._print(f"trial {trial.number}: {_ending(trial)}; {self.summary(kept)}")
         if running and time.monotonic() - self._line >= LINE_SECONDS:
@@ -74,7 +79,7 @@ class LiveView:
         done = [trial for trial in kept if trial.state.is_finished()]
         running = [trial for trial in kept if trial.state == TrialState.RUNNING]
         good = [t for t in done if t.state == TrialState.COMPLETE and FAILURE not in t.user_attrs]
-        parts = [f"{self.name}: {len(done)} of {self.total} trials"]
+        parts = [f"{self.name}: {len(done)} of {max(self.total, len(kept))} trials"]
         if good:
             best = max(good, key=lambda trial: trial.values[0])
             parts.append(f"best valid MRR {best.values[0]:.4f} (trial {best.number})")

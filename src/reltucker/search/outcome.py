@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 from optuna import Study
 from optuna.exceptions import ExperimentalWarning
-from optuna.importance import get_param_importances
+from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 from reltucker.search.bookkeeping import counted, history, is_given_up
@@ -111,7 +111,10 @@ def _importance(study: Study, trials: Sequence[FrozenTrial]) -> dict[str, float]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         found = get_param_importances(
-            study, params=sorted(varied), target=lambda trial: float(trial.values[0])
+            study,
+            evaluator=FanovaImportanceEvaluator(seed=0),
+            params=sorted(varied),
+            target=lambda trial: float(trial.values[0]),
         )
     return {key: float(value) for key, value in found.items() if math.isfinite(value)}
 

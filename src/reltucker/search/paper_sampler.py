@@ -65,7 +65,7 @@ class PaperSampler(BaseSampler):
     ) -> dict[str, Any]:
         """The point of a trial, noted in the study before anyone else may choose."""
         if POINT in trial.system_attrs:  # a trial that is resumed
-            return self.grid[trial.system_attrs[POINT]]
+            return self.grid[int(trial.system_attrs[POINT])]
         with self.lock():
             chosen = self.choose(study.get_trials(deepcopy=False))
             study._storage.set_trial_system_attr(trial._trial_id, POINT, chosen)

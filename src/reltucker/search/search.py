@@ -23,6 +23,7 @@ import optuna
 from optuna import Study
 from optuna.distributions import distribution_to_json
 from optuna.storages import RDBStorage
+from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from reltucker.atomic import write_json, write_with
@@ -272,10 +273,12 @@ def _open_study(name: str, storage: RDBStorage, plan: Plan, join: bool) -> Study
                     f"the storage holds no study {name!r} to join; begin it without --join"
                 ) from None
         else:
-            is_skyline = plan.objective == "skyline"
-            directions = ["maximize", "minimize"] if is_skyline else ["maximize"]
+            directions = [StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE]
             study = optuna.create_study(
-                study_name=name, storage=storage, directions=directions, load_if_exists=True
+                study_name=name,
+                storage=storage,
+                directions=directions[: 2 if plan.objective == "skyline" else 1],
+                load_if_exists=True,
             )
     finally:
         optuna.logging.set_verbosity(verbosity)

@@ -204,8 +204,8 @@ def suggest(trial: Trial, key: str, distribution: BaseDistribution) -> Any:
     if isinstance(distribution, CategoricalDistribution):
         return trial.suggest_categorical(key, distribution.choices)
     if isinstance(distribution, IntDistribution):
-        bounds = distribution.low, distribution.high
-        return trial.suggest_int(key, *bounds, step=distribution.step, log=distribution.log)
+        low, high = distribution.low, distribution.high
+        return trial.suggest_int(key, low, high, step=distribution.step, log=distribution.log)
     assert isinstance(distribution, FloatDistribution)
     bounds = distribution.low, distribution.high
     return trial.suggest_float(key, *bounds, step=distribution.step, log=distribution.log)

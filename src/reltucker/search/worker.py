@@ -85,7 +85,3 @@ def main() -> None:
 def _end_with_parent() -> None:
     sys.stdin.read()
     os._exit(ORPHANED)
-
-
-if __name__ == "__main__":
-    main()

@@ -64,7 +64,7 @@ class Workers:
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "a", encoding="utf-8") as file:
             process = subprocess.Popen(
-                [sys.executable, "-m", "reltucker.search.worker"],
+                [sys.executable, "-c", "from reltucker.search.worker import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=file,
                 stderr=file,

@@ -38,7 +38,7 @@ def setting_importance(importance: Mapping[str, float]) -> AnyChart:
     """The share of each setting in the variance of the MRR."""
     bars = [{"setting": key, "share": share} for key, share in importance.items()]
     _need(bars, "a setting")
-    setting = alt.Y("setting:N", sort=[bar["setting"] for bar in bars], title=None)
+    setting = alt.Y("setting:N", sort=list(importance), title=None)
     setting = setting.axis(ticks=False, domain=False, labelPadding=6)
     share = alt.X("share:Q", title="share in the variance of the MRR")
     share = share.axis(format="~%", tickCount=5).scale(domainMin=0)
@@ -65,6 +65,7 @@ def skyline(
         for row in rows
     ]
     _need(points, "a trial with an MRR")
+    points.sort(key=lambda point: str(point["kind"]))  # beaten ones are drawn first, beneath
     size = alt.X("effective_parameters:Q", title="effective parameters")
     size = size.scale(type="log", nice=False, padding=24)
     size = size.axis(format="~s", labelOverlap=True, tickCount=6)
