@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 from optuna import Study
 from optuna.exceptions import ExperimentalWarning
-from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 from reltucker.search.bookkeeping import counted, history, is_given_up
@@ -108,6 +107,9 @@ def _importance(study: Study, trials: Sequence[FrozenTrial]) -> dict[str, float]
     ]
     if len(values) < IMPORTANCE_TRIALS or not varied:
         return {}
+    # Here, for it brings scikit-learn, and no worker should wait for that.
+    from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         found = get_param_importances(

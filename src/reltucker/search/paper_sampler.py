@@ -1,5 +1,6 @@
 """The paper's search as an Optuna sampler: random points of a grid, then a Gaussian process."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -10,7 +11,6 @@ from optuna import Study
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
-from sklearn.gaussian_process import GaussianProcessRegressor
 
 from reltucker.search.space import grid_values
 
@@ -104,8 +104,16 @@ class PaperSampler(BaseSampler):
 
     def _most_promising(self, known: dict[int, float | None], unseen: list[int]) -> int:
         """arg max of mean + standard deviation among the unseen points."""
+        # Here, so that workers with other samplers need not wait for scikit-learn.
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.gaussian_process import GaussianProcessRegressor
+
         regressor = GaussianProcessRegressor(n_restarts_optimizer=RESTARTS, random_state=self.seed)
-        regressor.fit(self.features[list(known)], np.array(list(known.values()), dtype=np.float64))
+        points, values = self.features[list(known)], np.array(list(known.values()), np.float64)
+        with warnings.catch_warnings():
+            # Some of the restarts end nowhere, or at a bound; the best one counts.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            regressor.fit(points, values)
         mean, deviation = regressor.predict(self.features[unseen], return_std=True)
         return unseen[int(np.argmax(mean + deviation))]
 
