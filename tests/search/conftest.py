@@ -1,11 +1,13 @@
 """What the tests of the search share: a small graph as files, a quick recipe, a plan."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reltucker.graph import SPLITS, KnowledgeGraph
+from reltucker.graph.knowledge_graph import Triples
 from reltucker.search import Plan, Space
 from reltucker.search.search import make_plan
 from reltucker.search.space import Parameter
@@ -64,7 +66,14 @@ def quick_plan(graph: KnowledgeGraph, **options: Any) -> Plan:
 
 @pytest.fixture(scope="session")
 def graph() -> KnowledgeGraph:
-    return random_graph(5)
+    drawn = random_graph(5)
+
+    def apart(triples: Triples, *others: Triples) -> Triples:
+        known = {tuple(triple) for other in others for triple in other.tolist()}
+        return triples[[tuple(triple) not in known for triple in triples.tolist()]]
+
+    valid = apart(drawn.valid, drawn.train)
+    return replace(drawn, valid=valid, test=apart(drawn.test, drawn.train, valid))
 
 
 @pytest.fixture(scope="session")

@@ -136,18 +136,22 @@ def test_the_paper_s_sampler_takes_the_paper_s_grid_where_there_is_one() -> None
 def test_a_mistake_is_named(text: str, message: str, tmp_path: Path, graph: KnowledgeGraph) -> None:
     path = tmp_path / "space.toml"
     path.write_text(text)
-    with pytest.raises(RecipeError, match=message) as caught:
+
+    def plan() -> None:
         _, space = recipe_and_space("families", str(path), "random", {"model.name": "distmult"}, [])
         quick_plan(graph, space={k: v.model_dump() for k, v in space.parameters.items()})
+
+    with pytest.raises(RecipeError, match=message) as caught:
+        plan()
     assert "\n" not in str(caught.value)
 
 
 def test_a_grid_needs_steps(graph: KnowledgeGraph) -> None:
-    with pytest.raises(RecipeError, match="space.train.learning_rate: this sampler needs a grid"):
+    with pytest.raises(RecipeError, match=r"space.train.learning_rate: this sampler needs a grid"):
         quick_plan(graph, sampler="paper")
 
 
 def test_a_model_that_cannot_be_built_is_refused_before_any_trial(graph: KnowledgeGraph) -> None:
     recipe = quick_recipe(model__name="complex")
-    with pytest.raises(RecipeError, match="model.entity_dim = 5: complex needs an even number"):
+    with pytest.raises(RecipeError, match=r"model.entity_dim = 5: complex needs an even number"):
         quick_plan(graph, recipe=recipe, space={"model.entity_dim": {"values": [4, 5]}})

@@ -1,5 +1,6 @@
 """Where studies are kept: Optuna's tables in SQLite or PostgreSQL, with heartbeats and retries."""
 
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from reltucker.errors import StudyError
 HEARTBEAT_SECONDS = 15
 GRACE = 6
 """After so many missed heartbeats a trial counts as interrupted."""
+OPENINGS = 5
 MAX_RETRIES = 5
 """How often an interrupted trial is taken up again; one that kills its worker each time, for want
 of memory, must not go on for ever."""
@@ -60,23 +62,28 @@ def open_storage(url: str, heartbeat: int = HEARTBEAT_SECONDS) -> RDBStorage:
     is_file = url.startswith("sqlite")
     # A busy SQLite file is waited for; a connection that a server dropped is opened again.
     options = {"connect_args": {"timeout": 120}} if is_file else {"pool_pre_ping": True}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)
-            return RDBStorage(
-                url,
-                engine_kwargs=options,
-                heartbeat_interval=heartbeat,
-                grace_period=GRACE * heartbeat,
-                heartbeat_stale_trial_callback=retry(),
-            )
-    except ImportError:
-        raise StudyError(
-            f"{shown}: the driver psycopg is missing; run: pip install 'reltucker[postgresql]'"
-        ) from None
-    except (SQLAlchemyError, RuntimeError) as error:
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise StudyError(f"{shown}: the storage cannot be opened ({reason})") from None
+    for left in reversed(range(OPENINGS)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                return RDBStorage(
+                    url,
+                    engine_kwargs=options,
+                    heartbeat_interval=heartbeat,
+                    grace_period=GRACE * heartbeat,
+                    heartbeat_stale_trial_callback=retry(),
+                )
+        except ImportError:
+            raise StudyError(
+                f"{shown}: the driver psycopg is missing; run: pip install 'reltucker[postgresql]'"
+            ) from None
+        except (SQLAlchemyError, RuntimeError) as error:
+            reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            # Two processes that make the tables of a new storage at the same time.
+            if not left or not any(word in reason for word in ("already exists", "duplicate")):
+                raise StudyError(f"{shown}: the storage cannot be opened ({reason})") from None
+            time.sleep(0.5)
+    raise AssertionError("the last attempt raises")
 
 
 @contextmanager
