@@ -13,6 +13,7 @@ from typing import Any
 
 import optuna
 import pytest
+from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from reltucker.search.bookkeeping import counted, history
@@ -67,11 +68,17 @@ class Search:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
+        self.storage.remove_session()
+        self.storage.engine.dispose()
+
+    @cached_property
+    def storage(self) -> RDBStorage:
+        return open_storage(self.url)
 
     @cached_property
     def study(self) -> optuna.Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        return optuna.load_study(study_name="small-distmult", storage=open_storage(self.url))
+        return optuna.load_study(study_name="small-distmult", storage=self.storage)
 
     def trials(self) -> list[FrozenTrial]:
         return self.study.trials
@@ -107,7 +114,7 @@ def wait_for(what: Callable[[], list[FrozenTrial]], count: int = 1) -> list[Froz
     end = time.monotonic() + 60
     while len(found := what()) < count:
         assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.02)
+        time.sleep(0.05)
     return found
 
 

@@ -16,14 +16,14 @@ from optuna.trial import TrialState
 
 from tests.search.test_killed import Search, check_all_done_once, process_of, wait_for
 
-pytest.importorskip("psycopg", reason="the PostgreSQL driver psycopg is not installed")
+psycopg = pytest.importorskip("psycopg", reason="the PostgreSQL driver psycopg is not installed")
 
 
 def binaries() -> Path:
     """The folder with initdb and postgres."""
     found = shutil.which("initdb")
     if found is not None:
-        return Path(found).parent
+        return Path(found).resolve().parent
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not folders:
         pytest.skip("PostgreSQL is not on this machine (Debian: apt-get install postgresql)")
@@ -39,6 +39,18 @@ def account() -> str | None:
         if name in names:
             return name
     pytest.skip("PostgreSQL does not run as root, and there is no account postgres or nobody")
+
+
+def wait_until_ready(address: str, server: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 30
+    while True:
+        try:
+            psycopg.connect(address).close()
+            return
+        except psycopg.OperationalError:
+            assert server.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +78,9 @@ def url() -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        ready = [programs / "pg_isready", "-h", "127.0.0.1", "-p", str(port), "-q"]
-        end = time.monotonic() + 30
-        while subprocess.run(ready).returncode != 0:
-            assert server.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        yield f"postgresql://tester:secret@127.0.0.1:{port}/postgres"
+        address = f"postgresql://tester:secret@127.0.0.1:{port}/postgres"
+        wait_until_ready(address, server)
+        yield address
     finally:
         server.send_signal(signal.SIGINT)
         server.wait(timeout=30)
