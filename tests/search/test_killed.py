@@ -94,7 +94,7 @@ class Search:
         return [
             trial
             for trial in trials
-            if trial.state == TrialState.RUNNING and 6 <= len(trial.intermediate_values) < 25
+            if trial.state == TrialState.RUNNING and 4 <= len(trial.intermediate_values) < EPOCHS - 8
         ]
 
     def finished(self, process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def process_of(trial: FrozenTrial) -> int:
 
 
 def wait_for(what: Callable[[], list[FrozenTrial]], count: int = 1) -> list[FrozenTrial]:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while len(found := what()) < count:
         assert time.monotonic() < end, "it did not come to pass"
         time.sleep(0.05)
