@@ -94,7 +94,8 @@ class Search:
         return [
             trial
             for trial in trials
-            if trial.state == TrialState.RUNNING and 4 <= len(trial.intermediate_values) < EPOCHS - 8
+            if trial.state == TrialState.RUNNING
+            and 4 <= len(trial.intermediate_values) < EPOCHS - 8
         ]
 
     def finished(self, process: subprocess.Popen[str]) -> dict[str, Any]:
