@@ -1,5 +1,6 @@
 """Trials as a worker runs them: figures, failures, pruning, resuming, budgets, planning."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -353,3 +354,11 @@ def test_a_limit_that_hardly_anything_keeps_is_told(graph: KnowledgeGraph, tmp_p
         )
     with pytest.raises(StudyError, match="21 settings had more than 10,000"):
         plan_trials(bench.study, bench.plan, 1)
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_many_may_open_a_new_storage_at_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    with ThreadPoolExecutor(6) as pool:
+        assert len(list(pool.map(lambda _: open_storage(url), range(6)))) == 6
+    assert not optuna.get_all_study_summaries(open_storage(url))

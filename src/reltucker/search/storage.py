@@ -1,6 +1,5 @@
 """Where studies are kept: Optuna's tables in SQLite or PostgreSQL, with heartbeats and retries."""
 
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,16 +10,19 @@ from filelock import FileLock
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 from reltucker.errors import StudyError
 
 HEARTBEAT_SECONDS = 15
 GRACE = 6
 """After so many missed heartbeats a trial counts as interrupted."""
-OPENINGS = 5
 MAX_RETRIES = 5
 """How often an interrupted trial is taken up again; one that kills its worker each time, for want
 of memory, must not go on for ever."""
+
+LOCK = 0x72656C7475636B
+"""The number of the lock in PostgreSQL."""
 
 PASSWORD_HINT = "postgresql://USER:PASSWORD@HOST/DATABASE"
 
@@ -62,41 +64,46 @@ def open_storage(url: str, heartbeat: int = HEARTBEAT_SECONDS) -> RDBStorage:
     is_file = url.startswith("sqlite")
     # A busy SQLite file is waited for; a connection that a server dropped is opened again.
     options = {"connect_args": {"timeout": 120}} if is_file else {"pool_pre_ping": True}
-    for left in reversed(range(OPENINGS)):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ExperimentalWarning)
-                return RDBStorage(
-                    url,
-                    engine_kwargs=options,
-                    heartbeat_interval=heartbeat,
-                    grace_period=GRACE * heartbeat,
-                    heartbeat_stale_trial_callback=retry(),
-                )
-        except ImportError:
-            raise StudyError(
-                f"{shown}: the driver psycopg is missing; run: pip install 'reltucker[postgresql]'"
-            ) from None
-        except (SQLAlchemyError, RuntimeError) as error:
-            reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-            # Two processes that make the tables of a new storage at the same time.
-            if not left or not any(word in reason for word in ("already exists", "duplicate")):
-                raise StudyError(f"{shown}: the storage cannot be opened ({reason})") from None
-            time.sleep(0.5)
-    raise AssertionError("the last attempt raises")
+    try:
+        # Two processes must not make the tables of a new storage at the same time.
+        with _alone(sqlalchemy.create_engine(url, poolclass=NullPool)), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            return RDBStorage(
+                url,
+                engine_kwargs=options,
+                heartbeat_interval=heartbeat,
+                grace_period=GRACE * heartbeat,
+                heartbeat_stale_trial_callback=retry(),
+            )
+    except ImportError:
+        raise StudyError(
+            f"{shown}: the driver psycopg is missing; run: pip install 'reltucker[postgresql]'"
+        ) from None
+    except (SQLAlchemyError, RuntimeError, OSError) as error:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise StudyError(f"{shown}: the storage cannot be opened ({reason})") from None
 
 
 @contextmanager
 def study_lock(storage: RDBStorage) -> Iterator[None]:
-    """Only one process at a time, on whatever machine: a lock file beside the SQLite file, or an
-    advisory lock of PostgreSQL, which ends with the connection of its holder."""
-    url = storage.engine.url
-    if url.get_backend_name() == "sqlite":
-        with FileLock(f"{url.database}.lock"):
+    """Only one process at a time, on whatever machine."""
+    with _alone(storage.engine):
+        yield
+
+
+@contextmanager
+def _alone(engine: sqlalchemy.Engine) -> Iterator[None]:
+    """A lock file beside the SQLite file, or an advisory lock of PostgreSQL, which ends with the
+    connection of its holder."""
+    if engine.url.get_backend_name() == "sqlite":
+        database = Path(str(engine.url.database))
+        if not database.parent.is_dir():  # which the lock would make
+            raise FileNotFoundError(f"there is no folder {database.parent}")
+        with FileLock(f"{database}.lock"):
             yield
         return
-    with storage.engine.connect() as connection:
-        key = {"key": 0x72656C7475636B}
+    with engine.connect() as connection:
+        key = {"key": LOCK}
         connection.execute(sqlalchemy.text("SELECT pg_advisory_lock(:key)"), key)
         try:
             yield
