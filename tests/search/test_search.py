@@ -10,6 +10,7 @@ import optuna
 import polars as pl
 import pytest
 from safetensors.numpy import load_file
+from sqlalchemy.exc import OperationalError
 
 from reltucker import run as run_module
 from reltucker.errors import GraphError, RecipeError, StudyError
@@ -206,6 +207,19 @@ def test_only_a_study_that_exists_can_be_joined(tmp_path: Path, graph_files: Pat
             out=tmp_path / "o",
             join=True,
             progress=False,
+        )
+
+
+def test_a_storage_that_fails_is_told_of(
+    tmp_path: Path, graph_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object) -> None:
+        raise OperationalError("SELECT 1", {}, Exception("server closed the connection"))
+
+    monkeypatch.setattr("reltucker.search.search.plan_trials", lost)
+    with pytest.raises(StudyError, match="the storage failed .* the same command goes on"):
+        run_search(
+            quick_recipe(graph_files), space_of(SPACE), out=tmp_path / "o", trials=1, progress=False
         )
 
 

@@ -22,9 +22,11 @@ from typing import Any
 import optuna
 from optuna import Study
 from optuna.distributions import distribution_to_json
+from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
+from sqlalchemy.exc import SQLAlchemyError
 
 from reltucker.atomic import write_json, write_with
 from reltucker.errors import GraphError, RunError, StudyError
@@ -148,8 +150,13 @@ def run_search(
         plan=plan, study=name, storage=url, out=out, number=0, heartbeat=heartbeat, is_alone=True
     )
     view = LiveView(name, total, trials_folder(out), is_shown=progress)
-    with view:
-        _run_trials(found, tables, plan, total, Workers(job, workers), view, join)
+    try:
+        with view:
+            _run_trials(found, tables, plan, total, Workers(job, workers), view, join)
+    except (SQLAlchemyError, StorageInternalError) as error:
+        raise StudyError(
+            f"the storage failed ({_first_line(error)}); the same command goes on"
+        ) from error
     if join:
         return None
     return _finish(out, name, plan, graph, outcome_of(found, plan), progress)
