@@ -217,7 +217,7 @@ def test_a_storage_that_fails_is_told_of(
         raise OperationalError("SELECT 1", {}, Exception("server closed the connection"))
 
     monkeypatch.setattr("reltucker.search.search.plan_trials", lost)
-    with pytest.raises(StudyError, match="the storage failed .* the same command goes on"):
+    with pytest.raises(StudyError, match=r"the storage failed .* the same command goes on"):
         run_search(
             quick_recipe(graph_files), space_of(SPACE), out=tmp_path / "o", trials=1, progress=False
         )
