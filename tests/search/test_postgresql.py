@@ -109,5 +109,5 @@ def test_machines_share_a_study_and_a_killed_worker_loses_nothing(
         assert result["seen"]["queries"] > 0
         trials = first.trials()
         assert trials[victim.number].state == TrialState.FAIL
-        check_all_done_once(trials, [first.out, second.out], 5)
+        check_all_done_once(trials, [first.out, second.out], 5, result["best"]["number"])
         assert "secret" not in (first.out / "search.json").read_text()
