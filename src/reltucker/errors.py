@@ -23,3 +23,7 @@ class NameNotFoundError(ReltuckerError):
 
 class ScoreError(ReltuckerError):
     """Scores that are not finite numbers, so that no rank or prediction can be trusted."""
+
+
+class StudyError(ReltuckerError):
+    """A study of settings that cannot be begun, continued or ended as it is."""

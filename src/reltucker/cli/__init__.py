@@ -17,6 +17,7 @@ from reltucker.cli import (
     inspect,
     predict,
     resume,
+    search,
     train,
 )
 from reltucker.errors import ReltuckerError
@@ -33,6 +34,7 @@ app.command("demo")(demo.command)
 app.add_typer(data.app, name="data")
 app.command("train")(train.command)
 app.command("resume")(resume.command)
+app.command("search")(search.command)
 app.command("evaluate")(evaluate.command)
 app.command("describe-model")(describe_model.command)
 app.command("inspect")(inspect.command)
@@ -66,7 +68,8 @@ def main() -> None:
             raise
         _fail("error: out of memory; use smaller dimensions or a smaller batch", 2)
     except _StoppedError as stopped:
-        _fail("stopped; a training run goes on with `reltucker resume RUN`", 128 + stopped.args[0])
+        advice = "a training run goes on with `reltucker resume RUN`, a search by the same command"
+        _fail(f"stopped; {advice}", 128 + stopped.args[0])
 
 
 def _fail(message: str, code: int) -> None:

@@ -221,6 +221,16 @@ class Recipe(_Settings):
             table[last] = value
         return self.of(values, source)
 
+    def with_paths_beside(self, folder: Path) -> Self:
+        """The recipe with the paths of its graph leading through `folder`, where they exist."""
+        paths = (("source", self.graph.source), ("labels", self.graph.labels))
+        beside = {
+            f"graph.{key}": str(folder / path)
+            for key, path in paths
+            if path is not None and (folder / path).exists()
+        }
+        return self.with_values(beside)
+
     def changed(self, assignments: Iterable[str]) -> Self:
         """The recipe after assignments such as `train.learning_rate=0.05`, values as in TOML."""
         changes = {}
@@ -245,13 +255,8 @@ def graph_and_recipe(
     if path.suffix.lower() != ".toml":
         recipe = Recipe().with_values({"graph.source": argument, **values}).changed(assignments)
         return recipe.graph.source or argument, recipe
-    written = Recipe.load(path)
-    beside = {
-        f"graph.{key}": str(path.parent / value)
-        for key, value in (("source", written.graph.source), ("labels", written.graph.labels))
-        if value is not None and (path.parent / value).exists()
-    }
-    recipe = written.with_values({**beside, **values}).changed(assignments)
+    recipe = Recipe.load(path).with_paths_beside(path.parent)
+    recipe = recipe.with_values(values).changed(assignments)
     if recipe.graph.source is None:
         raise RecipeError(f"{path}: graph.source is missing; name a catalog entry, file or folder")
     return recipe.graph.source, recipe

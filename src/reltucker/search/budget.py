@@ -1,0 +1,67 @@
+"""Budgets: how many effective parameters a recipe's model may have, before it is trained."""
+
+import re
+from dataclasses import dataclass
+
+import torch
+
+from reltucker.errors import RecipeError
+from reltucker.model.cores import GatedCore
+from reltucker.training import Recipe, build_model
+
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+
+
+def parse_count(text: str) -> int:
+    """A number of parameters as a person writes it: 3M, 250k, 1.5M, 800000."""
+    match = re.fullmatch(r"(\d[\d_,]*(?:\.\d+)?)\s*([kmg]?)", text.strip().lower())
+    if match is None:
+        raise RecipeError(f"--max-parameters {text}: write a number such as 3M, 250k or 800000")
+    count = round(float(re.sub("[_,]", "", match[1])) * _UNITS[match[2]])
+    if count < 1:
+        raise RecipeError(f"--max-parameters {text}: at least one parameter is needed")
+    return count
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The least and the most effective parameters that a model may end with.
+
+    Only a core that is learned sparse has some freedom; `core` is how many entries that is.
+    """
+
+    least: int
+    core: int
+
+    @property
+    def most(self) -> int:
+        """With every entry of the core."""
+        return self.least + self.core
+
+
+def bounds_of(recipe: Recipe, entities: int, relations: int) -> Bounds:
+    """nnfp(E) + nnfp(R) + nnfp(G) with no entry zero by chance, without holding the model."""
+    with torch.device("meta"):
+        model = build_model(recipe, entities, relations)
+    core = model.core
+    embeddings = model.E.numel() + model.R.numel()
+    entries = 0 if core.is_fixed else core.entity_dim**2 * core.relation_dim
+    if isinstance(core, GatedCore):
+        return Bounds(embeddings, entries)
+    return Bounds(embeddings + entries, 0)
+
+
+def within_budget(recipe: Recipe, bounds: Bounds, limit: int) -> Recipe | None:
+    """The recipe such that its model keeps to the limit, or None where it cannot.
+
+    A core that is learned sparse may begin dense: `train.max_density` lets only those epochs
+    count in which it is sparse enough.
+    """
+    if bounds.most <= limit:
+        return recipe
+    # At least one entry of a core must stay.
+    if bounds.least + min(1, bounds.core) > limit:
+        return None
+    density = (limit - bounds.least) / bounds.core
+    wanted = recipe.train.max_density
+    return recipe.with_values({"train.max_density": min(density, wanted or 1.0)})

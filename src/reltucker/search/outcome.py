@@ -1,0 +1,126 @@
+"""What came out of a study: its trials as a table, the best one, the skyline, importance."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from optuna import Study
+from optuna.exceptions import ExperimentalWarning
+from optuna.trial import FrozenTrial, TrialState
+
+from reltucker.search.bookkeeping import counted, history, is_given_up
+from reltucker.search.plan import Plan
+from reltucker.search.trial import FAILURE, FIGURES, FOLDER
+
+IMPORTANCE_TRIALS = 4
+"""Fewer finished trials say nothing about importance."""
+
+_STATES = {
+    TrialState.COMPLETE: "complete",
+    TrialState.PRUNED: "pruned",
+    TrialState.RUNNING: "running",
+    TrialState.WAITING: "waiting",
+    TrialState.FAIL: "failed",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The trials that count, in order, and what they say together."""
+
+    rows: list[dict[str, Any]]
+    parameters: list[str]
+    importance: dict[str, float]
+
+    @property
+    def complete(self) -> list[dict[str, Any]]:
+        """The trials that ended with a model."""
+        return [row for row in self.rows if row["state"] == "complete"]
+
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """The first trial with the highest validation MRR."""
+        return max(self.complete, key=lambda row: row["mrr"], default=None)
+
+    @property
+    def skyline(self) -> list[dict[str, Any]]:
+        """The trials that no other beats in both MRR and effective parameters, smallest first."""
+        front: list[dict[str, Any]] = []
+        ordered = sorted(self.complete, key=lambda row: (row["effective_parameters"], -row["mrr"]))
+        for row in ordered:
+            if not front or row["mrr"] > front[-1]["mrr"]:
+                front.append(row)
+        return front
+
+    def count(self, state: str) -> int:
+        """How many trials ended so."""
+        return sum(row["state"] == state for row in self.rows)
+
+    def values(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The searched settings of a trial."""
+        return {key: row[key] for key in self.parameters}
+
+    def frame(self) -> pl.DataFrame:
+        """A row for each trial."""
+        return pl.DataFrame(self.rows, infer_schema_length=None)
+
+
+def outcome_of(study: Study, plan: Plan) -> Outcome:
+    """Read the study."""
+    keys = list(plan.space)
+    trials = counted(study.get_trials(deepcopy=False))
+    rows = [_row(trial, keys) for trial in trials]
+    return Outcome(rows, keys, _importance(study, trials))
+
+
+def _row(trial: FrozenTrial, keys: Sequence[str]) -> dict[str, Any]:
+    attributes = trial.user_attrs
+    state = "failed" if FAILURE in attributes else _STATES[trial.state]
+    mrr = trial.values[0] if state == "complete" else None
+    if state == "pruned" and trial.intermediate_values:
+        mrr = max(trial.intermediate_values.items())[1]
+    reason = attributes.get(FAILURE)
+    if is_given_up(trial):
+        reason = f"its worker died {len(history(trial)) + 1} times, perhaps for want of memory"
+    return {
+        "number": trial.number,
+        "state": state,
+        "mrr": mrr,
+        **{name: attributes.get(name) for name in FIGURES},
+        "reason": reason,
+        "folder": attributes.get(FOLDER),
+        **{key: trial.params.get(key) for key in keys},
+    }
+
+
+def _importance(study: Study, trials: Sequence[FrozenTrial]) -> dict[str, float]:
+    """fANOVA's share of each setting in the variance of the MRR, most important first."""
+    values = {t.values[0] for t in trials if t.state == TrialState.COMPLETE and t.values}
+    varied = [
+        key
+        for key in {key for trial in trials for key in trial.params}
+        if len({t.params.get(key) for t in trials if t.state == TrialState.COMPLETE}) > 1
+    ]
+    if len(values) < IMPORTANCE_TRIALS or not varied:
+        return {}
+    # Here, for it brings scikit-learn, and no worker should wait for that.
+    from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        found = get_param_importances(
+            study,
+            evaluator=FanovaImportanceEvaluator(seed=0),
+            params=sorted(varied),
+            target=lambda trial: float(trial.values[0]),
+        )
+    return {key: float(value) for key, value in found.items() if math.isfinite(value)}
+
+
+def trial_folder(trials: Path, row: dict[str, Any]) -> Path:
+    """The run folder of a trial."""
+    return trials / str(row["folder"])

@@ -1,0 +1,266 @@
+"""Spaces: which settings are searched, and between which values; typed, and checked by key."""
+
+import itertools
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+from optuna import Trial
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from reltucker.errors import RecipeError
+from reltucker.model import CORES
+from reltucker.model.cores import FixedCore
+from reltucker.training import Recipe
+
+SHIPPED = Path(__file__).parent / "spaces"
+PAPER_GRAPHS = ("fb15k-237", "wn18rr")
+PAPER_MODELS = ("srt", "drt", "complex")
+LARGEST_GRID = 1_000_000
+
+Scalar = bool | int | float | str
+Bound = int | float | Literal["relations"]
+
+
+class Parameter(BaseModel):
+    """The values of one setting: a list of them, or all between two bounds.
+
+    A bound `"relations"` is the number of relations of the graph.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    values: list[Scalar] | None = Field(None, min_length=1)
+    low: Bound | None = None
+    high: Bound | None = None
+    log: bool = False
+    step: int | float | None = Field(None, gt=0)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        bounded = self.low is not None or self.high is not None
+        if bounded == (self.values is not None):
+            raise ValueError("give either values = [...] or low = ... and high = ...")
+        if bounded and (self.low is None or self.high is None):
+            raise ValueError("give both low and high")
+        if self.values is not None and (self.log or self.step is not None):
+            raise ValueError("log and step belong to low and high, not to values")
+        if self.log and self.step is not None:
+            raise ValueError("give either log or step")
+        if self.log and isinstance(self.low, int | float) and self.low <= 0:
+            raise ValueError("with log, low must be above 0")
+        return self
+
+    def distribution(self, is_integer: bool, relations: int) -> BaseDistribution:
+        """The same for Optuna, in a graph with so many relations; ValueError where it is empty."""
+        if self.values is not None:
+            values = [relations if value == "relations" else value for value in self.values]
+            return CategoricalDistribution(list(dict.fromkeys(values)))
+        low, high = (relations if bound == "relations" else bound for bound in self._bounds)
+        if self.high == "relations":
+            high = max(low, high)
+        if low > high:
+            raise ValueError(f"low = {low} is above high = {high}")
+        if not is_integer:
+            return FloatDistribution(low, high, log=self.log, step=self.step)
+        step = 1 if self.step is None else self.step
+        if any(number != int(number) for number in (low, high, step)):
+            raise ValueError("low, high and step must be whole numbers")
+        low, step = int(low), int(step)
+        return IntDistribution(low, low + (int(high) - low) // step * step, log=self.log, step=step)
+
+    @property
+    def _bounds(self) -> tuple[Bound, Bound]:
+        assert self.low is not None
+        assert self.high is not None
+        return self.low, self.high
+
+
+class Adjustment(BaseModel):
+    """Settings that follow from others: where all of `where` holds, `set` is set."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    where: dict[str, Scalar] = Field(min_length=1)
+    set: dict[str, Scalar] = Field(min_length=1)
+
+
+class _Tables(BaseModel):
+    """What a space file has besides a recipe."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    space: dict[Literal["model", "core", "train"], dict[str, Parameter]] = {}
+    adjust: list[Adjustment] = []
+
+
+@dataclass(frozen=True)
+class Space:
+    """Searched settings by dotted key, and the settings that follow from them."""
+
+    source: str
+    parameters: Mapping[str, Parameter]
+    adjustments: Sequence[Adjustment] = ()
+
+    @classmethod
+    def load(cls, path: Path) -> tuple[Recipe, "Space | None"]:
+        """A space file is a recipe with a further table [space]; without it there is no space."""
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RecipeError(f"{path}: there is no such space file") from None
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise RecipeError(f"{path}: not a readable TOML file ({error})") from None
+        own = {key: content.pop(key) for key in ("space", "adjust") if key in content}
+        try:
+            tables = _Tables.model_validate(own)
+        except ValidationError as error:
+            raise RecipeError(f"{path}: {_explain(error)}") from None
+        recipe = Recipe.of(content, str(path)).with_paths_beside(path.parent)
+        parameters = {
+            f"{section}.{key}": parameter
+            for section, keys in tables.space.items()
+            for key, parameter in keys.items()
+        }
+        if not parameters:
+            return recipe, None
+        if "model.name" in parameters:
+            raise RecipeError(
+                f"{path}: space.model.name: one model is searched at a time; name it by --model"
+            )
+        return recipe, cls(str(path), parameters, tuple(tables.adjust))
+
+    @classmethod
+    def shipped(cls, name: str, graph: str, model: str, *, as_grid: bool) -> "Space":
+        """A space that comes with the program: `paper` or `default`, without what `model` lacks.
+
+        The paper has grids for SRT, DRT and ComplEx; the other fixed cores take ComplEx's.
+        """
+        if name == "paper":
+            if graph not in PAPER_GRAPHS:
+                raise RecipeError(
+                    f"--space paper: the paper has grids for {' and '.join(PAPER_GRAPHS)}, not for "
+                    f"{graph!r}; use --space default or a space file of your own"
+                )
+            column = model if model in PAPER_MODELS else "complex"
+            path = SHIPPED / f"paper-{graph}-{column}.toml"
+        else:
+            path = SHIPPED / ("default-grid.toml" if as_grid else "default.toml")
+        _, space = cls.load(path)
+        assert space is not None, path
+        core = CORES[model]
+        unfit = {
+            key
+            for key in space.parameters
+            if (key.startswith("core.") and key.removeprefix("core.") not in core.options)
+            or (key == "model.relation_dim" and issubclass(core, FixedCore))
+        }
+        return replace(space.without(unfit), source=name)
+
+    def without(self, keys: set[str]) -> "Space":
+        """The space with some settings no longer searched."""
+        kept = {key: value for key, value in self.parameters.items() if key not in keys}
+        return replace(self, parameters=kept)
+
+    def distributions(self, recipe: Recipe, relations: int) -> dict[str, BaseDistribution]:
+        """The space for Optuna; a key or value that a recipe cannot take is refused by name."""
+        found: dict[str, BaseDistribution] = {}
+        for key, parameter in self.parameters.items():
+            source = f"{self.source}: space"
+            try:
+                distribution = parameter.distribution(_is_integer(key), relations)
+            except ValueError as error:
+                raise RecipeError(f"{source}.{key}: {error}") from None
+            for value in extremes(distribution):
+                recipe.with_values({key: value}, source)
+            found[key] = distribution
+        for adjustment in self.adjustments:
+            recipe.with_values({**adjustment.where, **adjustment.set}, f"{self.source}: adjust")
+        return found
+
+
+def adjusted(
+    recipe: Recipe, values: Mapping[str, Any], adjustments: Sequence[Adjustment]
+) -> Recipe:
+    """The recipe with the values of a trial, and with what follows from them."""
+    recipe = recipe.with_values(dict(values), "trial")
+    for adjustment in adjustments:
+        if all(_value(recipe, key) == value for key, value in adjustment.where.items()):
+            recipe = recipe.with_values(dict(adjustment.set), "trial")
+    return recipe
+
+
+def suggest(trial: Trial, key: str, distribution: BaseDistribution) -> Any:
+    """Ask Optuna for the value of one setting."""
+    if isinstance(distribution, CategoricalDistribution):
+        return trial.suggest_categorical(key, distribution.choices)
+    if isinstance(distribution, IntDistribution):
+        low, high = distribution.low, distribution.high
+        return trial.suggest_int(key, low, high, step=distribution.step, log=distribution.log)
+    assert isinstance(distribution, FloatDistribution)
+    bounds = distribution.low, distribution.high
+    return trial.suggest_float(key, *bounds, step=distribution.step, log=distribution.log)
+
+
+def grid_values(key: str, distribution: BaseDistribution) -> list[Any]:
+    """All values of one setting, in order; a continuous one has none to list."""
+    if isinstance(distribution, CategoricalDistribution):
+        return list(distribution.choices)
+    if isinstance(distribution, IntDistribution) and not distribution.log:
+        return list(range(distribution.low, distribution.high + 1, distribution.step))
+    if isinstance(distribution, FloatDistribution) and distribution.step is not None:
+        steps = round((distribution.high - distribution.low) / distribution.step)
+        return [distribution.low + step * distribution.step for step in range(steps + 1)]
+    raise RecipeError(
+        f"space.{key}: this sampler needs a grid; give values = [...], or low, high and step"
+    )
+
+
+def grid_of(distributions: Mapping[str, BaseDistribution]) -> list[dict[str, Any]]:
+    """Every combination of the values, the last setting changing fastest."""
+    axes = {key: grid_values(key, d) for key, d in distributions.items()}
+    size = math.prod(len(values) for values in axes.values())
+    if size > LARGEST_GRID:
+        raise RecipeError(f"the grid has {size:,} points; at most {LARGEST_GRID:,} can be listed")
+    return [dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values())]
+
+
+def extremes(distribution: BaseDistribution) -> list[Any]:
+    """All values of a list, the bounds of a range."""
+    if isinstance(distribution, CategoricalDistribution):
+        return list(distribution.choices)
+    assert isinstance(distribution, IntDistribution | FloatDistribution)
+    return [distribution.low, distribution.high]
+
+
+def _is_integer(key: str) -> bool:
+    """Whether a setting of the recipe takes whole numbers only; one that is none does not."""
+    section, _, name = key.partition(".")
+    fields = type(getattr(Recipe(), section)).model_fields
+    if name not in fields:
+        return False
+    kind = fields[name].annotation
+    kinds = get_args(kind) or (kind,)
+    return int in kinds and float not in kinds
+
+
+def _value(recipe: Recipe, key: str) -> Any:
+    section, _, name = key.partition(".")
+    return getattr(getattr(recipe, section, None), name, None)
+
+
+def _explain(error: ValidationError) -> str:
+    """The first problem as one sentence that names the key."""
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    reason = first["msg"].removeprefix("Value error, ")
+    return f"{key}: {reason[:1].lower()}{reason[1:]}"

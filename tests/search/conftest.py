@@ -1,0 +1,81 @@
+"""What the tests of the search share: a small graph as files, a quick recipe, a plan."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reltucker.graph import SPLITS, KnowledgeGraph
+from reltucker.graph.knowledge_graph import Triples
+from reltucker.search import Plan, Space
+from reltucker.search.search import make_plan
+from reltucker.search.space import Parameter
+from reltucker.training import Recipe
+from tests.conftest import random_graph
+
+QUICK = {
+    "model.name": "distmult",
+    "model.entity_dim": 8,
+    "train.epochs": 3,
+    "train.batch_size": 64,
+    "train.negatives": 6,
+}
+SPACE = {
+    "model.entity_dim": {"values": [4, 8]},
+    "train.learning_rate": {"low": 0.02, "high": 0.5, "log": True},
+}
+
+
+def write_graph(graph: KnowledgeGraph, folder: Path) -> Path:
+    """The graph as a folder with a file for each split."""
+    folder.mkdir()
+    for split in SPLITS:
+        graph.named(graph.split(split)).write_csv(
+            folder / f"{split}.tsv", separator="\t", include_header=False
+        )
+    return folder
+
+
+def quick_recipe(source: Path | str = "random", **values: Any) -> Recipe:
+    """A recipe that trains in a moment; keyword arguments have __ for the dot."""
+    changes = {key.replace("__", "."): value for key, value in values.items()}
+    return Recipe().with_values({**QUICK, "graph.source": str(source), **changes})
+
+
+def space_of(parameters: dict[str, dict[str, Any]]) -> Space:
+    return Space("test", {key: Parameter(**value) for key, value in parameters.items()})
+
+
+def quick_plan(graph: KnowledgeGraph, **options: Any) -> Plan:
+    """A plan over SPACE; options are those of make_plan, and `recipe` and `space`."""
+    recipe = options.pop("recipe", quick_recipe())
+    space = options.pop("space", SPACE)
+    chosen = {"sampler": "random", "pruner": "none", "objective": "mrr", **options}
+    return make_plan(
+        recipe,
+        space_of(space),
+        graph,
+        chosen["sampler"],
+        chosen["pruner"],
+        chosen["objective"],
+        max_parameters=chosen.get("max_parameters"),
+        seed=chosen.get("seed", 0),
+    )
+
+
+@pytest.fixture(scope="session")
+def graph() -> KnowledgeGraph:
+    drawn = random_graph(5)
+
+    def apart(triples: Triples, *others: Triples) -> Triples:
+        known = {tuple(triple) for other in others for triple in other.tolist()}
+        return triples[[tuple(triple) not in known for triple in triples.tolist()]]
+
+    valid = apart(drawn.valid, drawn.train)
+    return replace(drawn, valid=valid, test=apart(drawn.test, drawn.train, valid))
+
+
+@pytest.fixture(scope="session")
+def graph_files(graph: KnowledgeGraph, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_graph(graph, tmp_path_factory.mktemp("graph") / "small")
