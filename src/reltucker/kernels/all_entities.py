@@ -225,9 +225,23 @@ def _softmax_loop(
 
 @compiled(parallel=False)
 def _largest(s: Any, largest: Any) -> Any:
+    """The largest of the scores and `largest`, NaN if there is one among the scores.
+
+    Compared as integers in the order of the numbers: unlike one over floats, such a loop
+    vectorises.
+    """
+    best = _ordered(largest)
     for j in range(s.size):
-        largest = s[j] if s[j] > largest else largest
-    return largest
+        place = _ordered(s[j])
+        best = place if place > best else best
+    return np.int32(best ^ ((best >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+
+
+@compiled(parallel=False)
+def _ordered(x: Any) -> Any:
+    """An integer for each number, in their order."""
+    bits = np.float32(x).view(np.int32)
+    return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
 
 
 @compiled(parallel=False)
