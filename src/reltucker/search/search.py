@@ -127,19 +127,21 @@ def run_search(
     seed: int = 0,
     join: bool = False,
     judge: bool = True,
+    graph: KnowledgeGraph | None = None,
     progress: bool = True,
     heartbeat: int = HEARTBEAT_SECONDS,
 ) -> SearchResult | None:
     """Search the space for the settings of the best model, train it and judge it on test once.
 
-    `recipe` names the graph and all that is not searched. A study that exists goes on. With `join`
-    this machine works on the trials of a study that another one has begun, and returns nothing.
-    Without `judge` nothing looks at the test triples.
+    `recipe` names the graph (`graph` is it, where it is open already) and all that is not searched.
+    A study that exists goes on. With `join` this machine works on the trials of a study that
+    another one has begun, and returns nothing. Without `judge` no test triple is looked at.
     """
     out = Path(out)
-    source = recipe.graph.source
-    assert source is not None
-    graph = open_graph(source, labels=recipe.graph.labels, seed=recipe.graph.seed)
+    if graph is None:
+        source = recipe.graph.source
+        assert source is not None
+        graph = open_graph(source, labels=recipe.graph.labels, seed=recipe.graph.seed)
     plan = make_plan(
         recipe, space, graph, sampler, pruner, objective, max_parameters=max_parameters, seed=seed
     )

@@ -254,6 +254,7 @@ def run_study(
                 workers=workers,
                 seed=plan.seed,
                 judge=False,
+                graph=plan.graph,
                 progress=progress,
             )
         except NoModelError as error:
