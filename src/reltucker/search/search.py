@@ -28,7 +28,7 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
-from reltucker.atomic import write_json, write_with
+from reltucker.atomic import is_free, write_json, write_with
 from reltucker.errors import GraphError, NoModelError, RunError, StudyError
 from reltucker.evaluation import PROTOCOLS
 from reltucker.graph import KnowledgeGraph
@@ -265,12 +265,13 @@ def _prepare(out: Path, study: str, plan: Plan, graph: KnowledgeGraph) -> None:
         if name != study:
             raise StudyError(f"{out} holds the study {name!r}; choose another --out for {study!r}")
         _check_same(str(out), written, plan)
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+    elif not is_free(out):
         raise StudyError(f"{out} exists and holds no search; choose another --out")
     try:
+        # The plan first: whatever stops this process then, the next one knows the folder.
+        write_json(path, {"study": study, "plan": plan.model_dump(mode="json")})
         # The test triples stay with this process, which looks at them when all trials are done.
         replace(graph, test=graph.test[:0]).save(graph_folder(out))
-        write_json(path, {"study": study, "plan": plan.model_dump(mode="json")})
     except OSError as error:
         raise StudyError(f"{out} cannot be written: {error}") from None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from reltucker.atomic import write_json
+from reltucker.atomic import is_free, write_json
 from reltucker.errors import NoModelError, StudyError
 from reltucker.progress import duration, error_console
 from reltucker.search import Outcome, run_search
@@ -326,7 +326,7 @@ def _check_folder(plan: StudyPlan, out: Path) -> None:
     """See that the folder is free, or belongs to a study of the same graph."""
     path = out / PLAN_FILE
     if not path.is_file():
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        if not is_free(out):
             raise StudyError(f"{out} exists and holds no study; choose another --out")
         return
     try:
