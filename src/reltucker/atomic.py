@@ -50,7 +50,7 @@ def write_with(path: Path, writer: Callable[[Path], Any]) -> None:
 
 
 def is_free(folder: Path) -> bool:
-    """Whether a folder is missing or empty, but for temporary files of a process that was killed."""
+    """Whether a folder is missing or empty; what a killed process left half-written counts not."""
     if not folder.exists():
         return True
     return folder.is_dir() and all(_is_temporary(path) for path in folder.iterdir())

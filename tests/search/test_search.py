@@ -22,8 +22,7 @@ from reltucker.search.search import SearchResult
 from reltucker.search.storage import open_storage, storage_url
 from reltucker.study.search_report import write_report
 from reltucker.training import Recipe, RunFolder
-from tests.conftest import random_graph
-from tests.conftest import write_graph
+from tests.conftest import random_graph, write_graph
 from tests.search.conftest import SPACE, quick_plan, quick_recipe, space_of
 
 PROTOCOLS = {"standard", "seen", "paper"}

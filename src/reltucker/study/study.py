@@ -290,7 +290,7 @@ def compare_study(
         reasons = [_reason(state) for state in now.states if state.ended]
         why = f": {reasons[0]}" if reasons else "; run the study without --compare-only"
         raise StudyError(f"{out}: no trial has ended with a model{why}")
-    chosen = _with_pair(options, now.states)
+    chosen = with_pair(options, now.states)
     fits = read_fits(
         list(runs.values()), "test", names=list(runs), graph=plan.graph, progress=progress
     )
@@ -300,7 +300,7 @@ def compare_study(
     return result
 
 
-def _with_pair(options: Options, states: Sequence[FitState]) -> Options:
+def with_pair(options: Options, states: Sequence[FitState]) -> Options:
     """The options with the best SRT and the best ComplEx by validation, where there are both."""
     found: dict[str, str] = {}
     for model in ("srt", "complex"):
