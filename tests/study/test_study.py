@@ -1,6 +1,7 @@
 """The paper's study: what is planned, run, interrupted and gone on with, compared and refused."""
 
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -15,7 +16,7 @@ from reltucker.cli import app
 from reltucker.errors import GraphError, NoModelError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph, Vocabulary
 from reltucker.run import open_run
-from reltucker.search import Outcome
+from reltucker.search import Outcome, run_search
 from reltucker.study import study as study_module
 from reltucker.study import study_plan
 from reltucker.study.comparison import Options
@@ -73,6 +74,15 @@ def test_small_sizes_come_first_and_options_add_fits(graph_files: Path) -> None:
     (matched,) = (fit for fit in plan.fits if fit.name.startswith("drt-"))
     assert (matched.recipe.model.relation_dim, matched.trials) == (4, 2)
     assert "model.relation_dim" not in matched.space.parameters
+    assert [fit.name for fit in sorted(plan.fits, key=plan.place)] == [
+        "complex-4",
+        "complex-8",
+        "srt-4",
+        "srt-8",
+        matched.name,
+        "complex-4-reciprocal",
+        "complex-8-reciprocal",
+    ]
     assert fits["srt-4"].space.source == "default"
     assert all("model.entity_dim" not in fit.space.parameters for fit in plan.fits)
     assert all(fit.recipe.train.epochs == 1 for fit in plan.fits)
@@ -293,6 +303,26 @@ def test_searches_do_not_look_at_test(stopped: Path, finished: dict[str, Any]) -
         assert "seen" not in json.loads((folder / "result.json").read_text())
         assert [len(open_run(path).graph.test) for path in folder.glob("trials/*")] == [0, 0]
         assert len(open_run(folder / "best").graph.test)
+
+
+def test_a_search_of_a_study_can_be_judged_later(
+    graph_files: Path, stopped: Path, finished: dict[str, Any], tmp_path: Path
+) -> None:
+    copy = shutil.copytree(stopped / "out" / "searches" / "srt-4", tmp_path / "srt-4")
+    before = {path: path.stat().st_mtime_ns for path in copy.glob("best/*")}
+    fit = small_plan(graph_files, models=["srt"]).fits[0]
+    result = run_search(
+        fit.recipe,
+        fit.space,
+        out=copy,
+        trials=2,
+        sampler="paper",
+        study=fit.name,
+        progress=False,
+    )
+    assert result is not None
+    assert result.test["seen"] == open_run(copy / "best").evaluate(progress=False).to_dict()["seen"]
+    assert {path: path.stat().st_mtime_ns for path in copy.glob("best/*")} == before
 
 
 def test_all_fits_are_those_of_all_trials(

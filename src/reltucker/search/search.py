@@ -147,7 +147,7 @@ def run_search(
     )
     total = trial_count(plan, trials)
     name = study or f"{Path(graph.name).name}-{recipe.model.name}"
-    _prepare(out, name, plan, graph)
+    prepare(out, name, plan, graph)
     url = storage_url(storage, out)
     tables = open_storage(url, heartbeat)
     found = _open_study(name, tables, plan, join)
@@ -257,7 +257,7 @@ def trial_count(plan: Plan, trials: int | None) -> int:
     return len(grid)
 
 
-def _prepare(out: Path, study: str, plan: Plan, graph: KnowledgeGraph) -> None:
+def prepare(out: Path, study: str, plan: Plan, graph: KnowledgeGraph) -> None:
     """Make the folder, or see that it belongs to the same search."""
     path = out / PLAN_FILE
     if path.is_file():

@@ -280,7 +280,7 @@ def compare_study(
     """
     out = Path(out)
     runs: dict[str, Path] = {}
-    for state in now.states:
+    for state in sorted(now.states, key=lambda state: plan.place(state.fit)):
         for row in state.complete:
             is_best = row is state.best
             if is_best or all_fits:

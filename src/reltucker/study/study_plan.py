@@ -72,8 +72,15 @@ class StudyPlan:
     source: str
     graph: KnowledgeGraph
     digest: str
+    models: tuple[str, ...]
     fits: tuple[PlannedFit, ...]
     seed: int
+
+    def place(self, fit: PlannedFit) -> tuple[bool, int, int]:
+        """Where a fit stands in a table: models as they were named, fits with reciprocal relations
+        after all others, sizes rising."""
+        order = [*self.models, "drt"]
+        return fit.recipe.model.reciprocal, order.index(fit.model), fit.recipe.model.entity_dim
 
 
 def plan_study(
@@ -134,7 +141,7 @@ def plan_study(
         )
         fits.append(PlannedFit(name, recipe, space, len(plan.grid()), trial_count(plan, trials)))
     fits.sort(key=lambda fit: fit.recipe.model.entity_dim)
-    return StudyPlan(source, graph, digest(graph), tuple(fits), seed)
+    return StudyPlan(source, graph, digest(graph), tuple(models), tuple(fits), seed)
 
 
 def matched_size(graph: KnowledgeGraph, size: int) -> int:
