@@ -1,12 +1,14 @@
 """What several test rooms share: small graphs, and where the big data sets may be."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from reltucker.graph import KnowledgeGraph, Vocabulary
+from reltucker.graph import SPLITS, KnowledgeGraph, Vocabulary
+from reltucker.graph.knowledge_graph import Triples
 
 
 @pytest.fixture(scope="session")
@@ -59,3 +61,24 @@ def random_graph(
         entities,
         relations,
     )
+
+
+def disjoint(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """The graph without triples of valid and test that stand in an earlier split."""
+
+    def apart(triples: Triples, *others: Triples) -> Triples:
+        known = {tuple(triple) for other in others for triple in other.tolist()}
+        return triples[[tuple(triple) not in known for triple in triples.tolist()]]
+
+    valid = apart(graph.valid, graph.train)
+    return replace(graph, valid=valid, test=apart(graph.test, graph.train, valid))
+
+
+def write_graph(graph: KnowledgeGraph, folder: Path) -> Path:
+    """The graph as a folder with a file for each split."""
+    folder.mkdir()
+    for split in SPLITS:
+        graph.named(graph.split(split)).write_csv(
+            folder / f"{split}.tsv", separator="\t", include_header=False
+        )
+    return folder

@@ -49,6 +49,17 @@ def write_with(path: Path, writer: Callable[[Path], Any]) -> None:
         writer(temporary)
 
 
+def is_free(folder: Path) -> bool:
+    """Whether a folder is missing or empty; what a killed process left half-written counts not."""
+    if not folder.exists():
+        return True
+    return folder.is_dir() and all(_is_temporary(path) for path in folder.iterdir())
+
+
+def _is_temporary(path: Path) -> bool:
+    return path.name.startswith(".") and path.name.endswith(".tmp")
+
+
 def _flush_folder(folder: Path) -> None:
     """Make a rename durable; only POSIX lets a folder be opened for that."""
     if os.name != "posix":

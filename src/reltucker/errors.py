@@ -27,3 +27,7 @@ class ScoreError(ReltuckerError):
 
 class StudyError(ReltuckerError):
     """A study of settings that cannot be begun, continued or ended as it is."""
+
+
+class NoModelError(StudyError):
+    """A search none of whose trials ended with a model."""

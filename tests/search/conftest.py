@@ -1,18 +1,16 @@
 """What the tests of the search share: a small graph as files, a quick recipe, a plan."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reltucker.graph import SPLITS, KnowledgeGraph
-from reltucker.graph.knowledge_graph import Triples
+from reltucker.graph import KnowledgeGraph
 from reltucker.search import Plan, Space
 from reltucker.search.search import make_plan
 from reltucker.search.space import Parameter
 from reltucker.training import Recipe
-from tests.conftest import random_graph
+from tests.conftest import disjoint, random_graph, write_graph
 
 QUICK = {
     "model.name": "distmult",
@@ -25,16 +23,6 @@ SPACE = {
     "model.entity_dim": {"values": [4, 8]},
     "train.learning_rate": {"low": 0.02, "high": 0.5, "log": True},
 }
-
-
-def write_graph(graph: KnowledgeGraph, folder: Path) -> Path:
-    """The graph as a folder with a file for each split."""
-    folder.mkdir()
-    for split in SPLITS:
-        graph.named(graph.split(split)).write_csv(
-            folder / f"{split}.tsv", separator="\t", include_header=False
-        )
-    return folder
 
 
 def quick_recipe(source: Path | str = "random", **values: Any) -> Recipe:
@@ -66,14 +54,7 @@ def quick_plan(graph: KnowledgeGraph, **options: Any) -> Plan:
 
 @pytest.fixture(scope="session")
 def graph() -> KnowledgeGraph:
-    drawn = random_graph(5)
-
-    def apart(triples: Triples, *others: Triples) -> Triples:
-        known = {tuple(triple) for other in others for triple in other.tolist()}
-        return triples[[tuple(triple) not in known for triple in triples.tolist()]]
-
-    valid = apart(drawn.valid, drawn.train)
-    return replace(drawn, valid=valid, test=apart(drawn.test, drawn.train, valid))
+    return disjoint(random_graph(5))
 
 
 @pytest.fixture(scope="session")

@@ -18,12 +18,12 @@ from reltucker.graph import KnowledgeGraph
 from reltucker.graph.catalog import open_graph
 from reltucker.run import open_run
 from reltucker.search import run_search
-from reltucker.search.search import SearchResult
+from reltucker.search.search import SearchResult, prepare
 from reltucker.search.storage import open_storage, storage_url
 from reltucker.study.search_report import write_report
 from reltucker.training import Recipe, RunFolder
-from tests.conftest import random_graph
-from tests.search.conftest import SPACE, quick_plan, quick_recipe, space_of, write_graph
+from tests.conftest import random_graph, write_graph
+from tests.search.conftest import SPACE, quick_plan, quick_recipe, space_of
 
 PROTOCOLS = {"standard", "seen", "paper"}
 
@@ -197,6 +197,24 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, graph_files: P
     with pytest.raises(StudyError, match="holds no search"):
         run_search(quick_recipe(graph_files), space_of(SPACE), out=tmp_path, progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_folder_that_was_being_made_is_taken_up(
+    tmp_path: Path, graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "o"
+    out.mkdir()
+    (out / ".search.json.0123abcd.tmp").write_text("{")  # of a process that was killed
+    plan = quick_plan(graph)
+    with monkeypatch.context() as context:
+        context.setattr(KnowledgeGraph, "save", stop)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(out, "small", plan, graph)
+    prepare(out, "small", plan, graph)
+    assert len(KnowledgeGraph.load(out / "graph").test) == 0
 
 
 def test_only_a_study_that_exists_can_be_joined(tmp_path: Path, graph_files: Path) -> None:

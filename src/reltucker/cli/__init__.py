@@ -18,6 +18,7 @@ from reltucker.cli import (
     predict,
     resume,
     search,
+    study,
     train,
 )
 from reltucker.errors import ReltuckerError
@@ -35,6 +36,7 @@ app.add_typer(data.app, name="data")
 app.command("train")(train.command)
 app.command("resume")(resume.command)
 app.command("search")(search.command)
+app.command("study")(study.command)
 app.command("evaluate")(evaluate.command)
 app.command("describe-model")(describe_model.command)
 app.command("inspect")(inspect.command)
@@ -68,7 +70,10 @@ def main() -> None:
             raise
         _fail("error: out of memory; use smaller dimensions or a smaller batch", 2)
     except _StoppedError as stopped:
-        advice = "a training run goes on with `reltucker resume RUN`, a search by the same command"
+        advice = (
+            "a training run goes on with `reltucker resume RUN`, a study or "
+            "a search by the same command"
+        )
         _fail(f"stopped; {advice}", 128 + stopped.args[0])
 
 

@@ -69,12 +69,12 @@ class Outcome:
         return pl.DataFrame(self.rows, infer_schema_length=None)
 
 
-def outcome_of(study: Study, plan: Plan) -> Outcome:
-    """Read the study."""
+def outcome_of(study: Study, plan: Plan, *, with_importance: bool = True) -> Outcome:
+    """Read the study; what settings mattered takes a while to find."""
     keys = list(plan.space)
     trials = counted(study.get_trials(deepcopy=False))
     rows = [_row(trial, keys) for trial in trials]
-    return Outcome(rows, keys, _importance(study, trials))
+    return Outcome(rows, keys, _importance(study, trials) if with_importance else {})
 
 
 def _row(trial: FrozenTrial, keys: Sequence[str]) -> dict[str, Any]:

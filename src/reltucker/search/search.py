@@ -28,8 +28,8 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
-from reltucker.atomic import write_json, write_with
-from reltucker.errors import GraphError, RunError, StudyError
+from reltucker.atomic import is_free, write_json, write_with
+from reltucker.errors import GraphError, NoModelError, RunError, StudyError
 from reltucker.evaluation import PROTOCOLS
 from reltucker.graph import KnowledgeGraph
 from reltucker.graph.catalog import open_graph
@@ -65,7 +65,8 @@ RESULT_FILE = "result.json"
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A search that has ended: its trials, and the best model with its test figures."""
+    """A search that has ended: its trials, and the best model with its test figures, if it was
+    judged."""
 
     out: Path
     study: str
@@ -125,24 +126,28 @@ def run_search(
     workers: int = 1,
     seed: int = 0,
     join: bool = False,
+    judge: bool = True,
+    graph: KnowledgeGraph | None = None,
     progress: bool = True,
     heartbeat: int = HEARTBEAT_SECONDS,
 ) -> SearchResult | None:
     """Search the space for the settings of the best model, train it and judge it on test once.
 
-    `recipe` names the graph and all that is not searched. A study that exists goes on. With `join`
-    this machine works on the trials of a study that another one has begun, and returns nothing.
+    `recipe` names the graph (`graph` is it, where it is open already) and all that is not searched.
+    A study that exists goes on. With `join` this machine works on the trials of a study that
+    another one has begun, and returns nothing. Without `judge` no test triple is looked at.
     """
     out = Path(out)
-    source = recipe.graph.source
-    assert source is not None
-    graph = open_graph(source, labels=recipe.graph.labels, seed=recipe.graph.seed)
+    if graph is None:
+        source = recipe.graph.source
+        assert source is not None
+        graph = open_graph(source, labels=recipe.graph.labels, seed=recipe.graph.seed)
     plan = make_plan(
         recipe, space, graph, sampler, pruner, objective, max_parameters=max_parameters, seed=seed
     )
-    total = _total(plan, trials)
+    total = trial_count(plan, trials)
     name = study or f"{Path(graph.name).name}-{recipe.model.name}"
-    _prepare(out, name, plan, graph)
+    prepare(out, name, plan, graph)
     url = storage_url(storage, out)
     tables = open_storage(url, heartbeat)
     found = _open_study(name, tables, plan, join)
@@ -159,7 +164,7 @@ def run_search(
         ) from error
     if join:
         return None
-    return _finish(out, name, plan, graph, outcome_of(found, plan), progress)
+    return _finish(out, name, plan, graph, outcome_of(found, plan), judge, progress)
 
 
 def make_plan(
@@ -202,6 +207,24 @@ def make_plan(
     return narrowed(plan)
 
 
+def outcome_so_far(out: Path) -> Outcome | None:
+    """The trials up to now of the search in a folder that has its storage there, or None where
+    none was begun. How much settings mattered is left out."""
+    path = out / PLAN_FILE
+    if not path.is_file() or not (out / "study.db").is_file():
+        return None
+    name, plan = _read_plan(path)
+    storage = open_storage(storage_url(None, out))
+    try:
+        study = optuna.load_study(study_name=name, storage=storage)
+        return outcome_of(study, plan, with_importance=False)
+    except KeyError:  # stopped before it was made
+        return None
+    finally:
+        storage.remove_session()
+        storage.engine.dispose()
+
+
 def recipe_path(out: Path, row: dict[str, Any]) -> Path:
     """Where the recipe of a point of the skyline is."""
     return out / "recipes" / f"{row['number']}.toml"
@@ -217,7 +240,7 @@ def _check_build(recipe: Recipe, plan: Plan) -> None:
         build_model(recipe, plan.entities, plan.relations)
 
 
-def _total(plan: Plan, trials: int | None) -> int:
+def trial_count(plan: Plan, trials: int | None) -> int:
     """How many trials are run: what was asked for, but no more than there are grid points."""
     if plan.sampler not in ("paper", "grid"):
         return DEFAULT_TRIALS if trials is None else trials
@@ -234,28 +257,32 @@ def _total(plan: Plan, trials: int | None) -> int:
     return len(grid)
 
 
-def _prepare(out: Path, study: str, plan: Plan, graph: KnowledgeGraph) -> None:
+def prepare(out: Path, study: str, plan: Plan, graph: KnowledgeGraph) -> None:
     """Make the folder, or see that it belongs to the same search."""
     path = out / PLAN_FILE
     if path.is_file():
-        try:
-            earlier = json.loads(path.read_text(encoding="utf-8"))
-            written = Plan.model_validate(earlier["plan"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StudyError(f"{path} is damaged ({_first_line(error)})") from None
-        if earlier["study"] != study:
-            raise StudyError(
-                f"{out} holds the study {earlier['study']!r}; choose another --out for {study!r}"
-            )
+        name, written = _read_plan(path)
+        if name != study:
+            raise StudyError(f"{out} holds the study {name!r}; choose another --out for {study!r}")
         _check_same(str(out), written, plan)
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+    elif not is_free(out):
         raise StudyError(f"{out} exists and holds no search; choose another --out")
     try:
+        # The plan first: whatever stops this process then, the next one knows the folder.
+        write_json(path, {"study": study, "plan": plan.model_dump(mode="json")})
         # The test triples stay with this process, which looks at them when all trials are done.
         replace(graph, test=graph.test[:0]).save(graph_folder(out))
-        write_json(path, {"study": study, "plan": plan.model_dump(mode="json")})
     except OSError as error:
         raise StudyError(f"{out} cannot be written: {error}") from None
+
+
+def _read_plan(path: Path) -> tuple[str, Plan]:
+    """The name of the study and its plan."""
+    try:
+        written = json.loads(path.read_text(encoding="utf-8"))
+        return str(written["study"]), Plan.model_validate(written["plan"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StudyError(f"{path} is damaged ({_first_line(error)})") from None
 
 
 def _check_same(where: str, earlier: Plan, plan: Plan) -> None:
@@ -337,7 +364,13 @@ def _run_trials(
 
 
 def _finish(
-    out: Path, study: str, plan: Plan, graph: KnowledgeGraph, outcome: Outcome, progress: bool
+    out: Path,
+    study: str,
+    plan: Plan,
+    graph: KnowledgeGraph,
+    outcome: Outcome,
+    judge: bool,
+    progress: bool,
 ) -> SearchResult:
     """Write trials and recipes; train the best model if need be, and judge it on test once."""
     write_with(out / "trials.parquet", outcome.frame().write_parquet)
@@ -345,23 +378,32 @@ def _finish(
     if best is None:
         reasons = [row["reason"] for row in outcome.rows if row["reason"]]
         reason = f"; the first reason: {reasons[0]}" if reasons else ""
-        raise StudyError(f"none of the {len(outcome.rows)} trials ended with a model{reason}")
+        raise NoModelError(f"none of the {len(outcome.rows)} trials ended with a model{reason}")
     recipe = _recipe_of(plan, outcome, best)
     recipe.save(out / "best.toml")
     if plan.objective == "skyline":
         for row in outcome.skyline:
             _recipe_of(plan, outcome, row).save(recipe_path(out, row))
     run = out / "best"
-    test = _earlier_test(out, best)
-    if test is None:
+    earlier = _earlier_result(out, best)
+    if earlier is None:
         trial = trial_folder(trials_folder(out), best)
         _train_if_elsewhere(trial, recipe, graph, progress)
         _copy_run(trial, run, graph)
+    figures = earlier or {}
+    if judge and not set(PROTOCOLS) <= set(figures):
         figures = Run(run).evaluate("test", progress=progress).to_dict()
-        test = {protocol: figures[protocol] for protocol in PROTOCOLS}
+    test: dict[str, Any] = {p: figures[p] for p in PROTOCOLS if p in figures}
     result = SearchResult(out, study, plan, outcome, run, test)
     write_json(out / RESULT_FILE, result.to_dict())
     return result
+
+
+def run_of(out: Path, row: dict[str, Any]) -> Path:
+    """The run of a trial: OUT/best, with the whole graph, where it is the best of a search that
+    has ended, else the trial's own, which knows no test triples."""
+    is_kept = _earlier_result(out, row) is not None
+    return out / "best" if is_kept else trial_folder(trials_folder(out), row)
 
 
 def _recipe_of(plan: Plan, outcome: Outcome, row: dict[str, Any]) -> Recipe:
@@ -370,14 +412,14 @@ def _recipe_of(plan: Plan, outcome: Outcome, row: dict[str, Any]) -> Recipe:
     return recipe
 
 
-def _earlier_test(out: Path, best: dict[str, Any]) -> dict[str, Any] | None:
-    """The test figures of the same model, where the search had ended before."""
+def _earlier_result(out: Path, best: dict[str, Any]) -> dict[str, Any] | None:
+    """What was written where the search had ended before with the same best trial."""
     path = out / RESULT_FILE
     try:
-        earlier = json.loads(path.read_text(encoding="utf-8"))
+        earlier: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if earlier["best"]["number"] != best["number"] or not (out / "best").is_dir():
             return None
-        return {protocol: earlier[protocol] for protocol in PROTOCOLS}
+        return earlier
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

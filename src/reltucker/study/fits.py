@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +82,24 @@ def read_fits(
     *,
     named: Sequence[str] = (),
     relations: Sequence[str] = (),
+    names: Sequence[str] | None = None,
+    graph: KnowledgeGraph | None = None,
     progress: bool = True,
 ) -> Fits:
     """Open runs, refuse what cannot be compared, and rank the split with each of them.
 
     Runs and relations that will be asked for by name are looked up before the long work. Weights
-    are let go after ranking, so that many large runs need the memory of one.
+    are let go after ranking, so that many large runs need the memory of one. `names` are those of
+    the fits, by default the folders'. `graph` is the whole graph of runs that do not have its test
+    triples, such as the trials of a search.
     """
     runs = [open_run(path) for path in paths]
     if not runs:
         raise ReltuckerError("there is nothing to compare: give at least one run folder")
     results = [_result(run) for run in runs]
+    if graph is not None:
+        for run in runs:
+            _complete(run, graph)
     graph = runs[0].graph
     for earlier, run in enumerate(runs):
         if any(run.path.resolve() == other.path.resolve() for other in runs[:earlier]):
@@ -101,7 +108,7 @@ def read_fits(
         _check_same(runs[0], run)
     if not len(graph.split(split)):
         raise RunError(f"{graph.name} has no {split} triples, so its runs cannot be compared by it")
-    names = _names([run.path for run in runs])
+    names = _names([run.path for run in runs]) if names is None else names
     for text in named:
         _place(text, names, [run.path for run in runs])
     for text in relations:
@@ -175,6 +182,12 @@ def _check_same(first: Run, other: Run) -> None:
         f"{other.path} was trained on another graph or split than {first.path} ({what}); compare "
         "runs of one graph and split"
     )
+
+
+def _complete(run: Run, whole: KnowledgeGraph) -> None:
+    """Give a run the whole graph where it differs from its own by test triples alone."""
+    if not len(run.graph.test):
+        run.graph = replace(run.graph, test=whole.test)
 
 
 def _names(paths: list[Path]) -> list[str]:

@@ -1,0 +1,337 @@
+"""The paper's study on any graph: plan fits, search them resumably, compare what came out.
+
+OUT/study.json          the graph, and the fits that were planned
+OUT/searches/NAME/      the search of each fit; its best run is OUT/searches/NAME/best
+OUT/comparison.html     the comparison, with tables/, pictures/ and comparison.json
+OUT/result.json         what came out, written last
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from reltucker.atomic import is_free, write_json
+from reltucker.errors import NoModelError, StudyError
+from reltucker.progress import duration, error_console
+from reltucker.search import Outcome, run_search
+from reltucker.search.search import outcome_so_far, run_of
+from reltucker.study.comparison import Comparison, Options, compare_fits
+from reltucker.study.fits import read_fits
+from reltucker.study.study_plan import PlannedFit, StudyPlan
+from reltucker.study.tables import Column, Table
+
+PLAN_FILE = "study.json"
+RESULT_FILE = "result.json"
+
+
+@dataclass(frozen=True)
+class FitState:
+    """A planned fit, and the trials of its search up to now."""
+
+    fit: PlannedFit
+    folder: Path
+    outcome: Outcome | None
+
+    @property
+    def ended(self) -> list[dict[str, Any]]:
+        """The trials that ended, with a model or without."""
+        rows = [] if self.outcome is None else self.outcome.rows
+        return [row for row in rows if row["state"] not in ("running", "waiting")]
+
+    @property
+    def complete(self) -> list[dict[str, Any]]:
+        """The trials that ended with a model."""
+        return [] if self.outcome is None else self.outcome.complete
+
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """The trial with the highest validation MRR."""
+        return None if self.outcome is None else self.outcome.best
+
+    @property
+    def remaining(self) -> int:
+        """How many trials are still to be run."""
+        return max(0, self.fit.trials - len(self.ended))
+
+    @property
+    def seconds_each(self) -> float | None:
+        """The mean duration of its trials; None before one has ended with a model."""
+        return mean(row["seconds"] for row in self.complete) if self.complete else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: the plan and how far it is."""
+        best = self.best
+        return {
+            **self.fit.to_dict(),
+            "done": len(self.ended),
+            "failed": sum(row["state"] == "failed" for row in self.ended),
+            "remaining": self.remaining,
+            "seconds_each": self.seconds_each,
+            "valid_mrr": None if best is None else best["mrr"],
+        }
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a study is, and for how long it will go on."""
+
+    states: tuple[FitState, ...]
+    workers: int
+
+    @property
+    def done(self) -> int:
+        """Trials that ended."""
+        return sum(len(state.ended) for state in self.states)
+
+    @property
+    def remaining(self) -> int:
+        """Trials that are still to be run."""
+        return sum(state.remaining for state in self.states)
+
+    @property
+    def unknown(self) -> list[str]:
+        """The models of which no trial has ended yet, so that their time is not known."""
+        names = (s.fit.model for s in self.states if s.remaining and self._seconds(s) is None)
+        return list(dict.fromkeys(names))
+
+    @property
+    def seconds_left(self) -> float | None:
+        """For all remaining trials but those of `unknown` models; None where all are unknown."""
+        known = [
+            state.remaining * seconds
+            for state in self.states
+            if state.remaining and (seconds := self._seconds(state)) is not None
+        ]
+        if not known:
+            return None if self.remaining else 0.0
+        return sum(known) / self.workers
+
+    def _seconds(self, state: FitState) -> float | None:
+        """Of one trial: the mean of its own fit, else of the nearest size of the same model, times
+        how much more there is to compute."""
+        size = state.fit.recipe.model.entity_dim
+        known = [
+            (abs(other.fit.recipe.model.entity_dim - size), each * state.fit.work / other.fit.work)
+            for other in (state, *self.states)
+            if other.fit.model == state.fit.model and (each := other.seconds_each) is not None
+        ]
+        return min(known, key=lambda pair: pair[0])[1] if known else None
+
+    def line(self) -> str:
+        """In one line, for a person."""
+        parts = [f"{self.done} of {self.done + self.remaining} trials done"]
+        if self.remaining:
+            left = self.seconds_left
+            parts.append("time left unknown" if left is None else f"about {duration(left)} left")
+            if left is not None and self.unknown:
+                parts.append(f"besides {' and '.join(self.unknown)}, of which none has ended yet")
+        return ", ".join(parts)
+
+    def table(self) -> Table:
+        """The plan, and how far each fit is."""
+        columns = [
+            Column("fit", "name"),
+            Column("model", "model"),
+            Column("d_e", "entity_dim", "d"),
+            Column("d_r", "shown_relation_dim"),
+            Column("grid", "space"),
+            Column("points", "points", ",d"),
+            Column("trials", "trials", "d"),
+            Column("done", "done", "d"),
+            Column("failed", "failed", "d"),
+            Column("s / trial", "seconds_each", ",.1f"),
+            Column("valid MRR", "valid_mrr", ".4f"),
+        ]
+        rows = []
+        for state in self.states:
+            row = state.to_dict()
+            is_searched = "model.relation_dim" in row["searched"]
+            given = row["relation_dim"]
+            row["shown_relation_dim"] = (
+                "searched" if is_searched else None if given is None else str(given)
+            )
+            rows.append(row)
+        return Table("The fits of the study", columns, rows)
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A study, or a part of it, with its comparison."""
+
+    out: Path
+    plan: StudyPlan
+    progress: Progress
+    runs: dict[str, Path]
+    """The runs that were compared, by the names of the fits."""
+    comparison: Comparison
+    files: list[Path]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready, as `reltucker study --json` prints it."""
+        return {
+            **describe_plan(self.plan, self.progress, self.out),
+            "fits": [
+                {
+                    "name": state.fit.name,
+                    "run": str(self.runs[state.fit.name]),
+                    "trial": state.best["number"],
+                    "valid_mrr": state.best["mrr"],
+                    "effective_parameters": state.best["effective_parameters"],
+                    "parameters": state.outcome.values(state.best),
+                }
+                for state in self.progress.states
+                if state.outcome is not None and state.best is not None
+            ],
+            "failed": [
+                {"name": state.fit.name, "reason": _reason(state)}
+                for state in self.progress.states
+                if state.ended and state.best is None
+            ],
+            "comparison": {
+                "split": self.comparison.fits.split,
+                "protocol": self.comparison.options.protocol,
+                "runs": {name: str(path) for name, path in self.runs.items()},
+                "best": list(self.comparison.tables()["best"].rows),
+                "files": [str(path) for path in self.files],
+            },
+        }
+
+
+def describe_plan(plan: StudyPlan, progress: Progress, out: Path) -> dict[str, Any]:
+    """JSON-ready: what is planned, what is done, what remains and for how long."""
+    return {
+        "graph": plan.source,
+        "out": str(out),
+        "trials": progress.done + progress.remaining,
+        "done": progress.done,
+        "remaining": progress.remaining,
+        "seconds_left": progress.seconds_left,
+        "seconds_left_without": progress.unknown,
+        "plan": [state.to_dict() for state in progress.states],
+    }
+
+
+def progress_of(plan: StudyPlan, out: Path, workers: int = 1) -> Progress:
+    """Read how far the study in a folder is; nothing is written."""
+    _check_folder(plan, out)
+    states = []
+    for fit in plan.fits:
+        folder = out / "searches" / fit.name
+        states.append(FitState(fit, folder, outcome_so_far(folder)))
+    return Progress(tuple(states), workers)
+
+
+def run_study(
+    plan: StudyPlan, out: Path | str, *, workers: int = 1, progress: bool = True
+) -> Progress:
+    """Run the searches of all fits, or go on with them; no test triple is looked at.
+
+    A fit none of whose trials ended with a model is left without one, and the others go on.
+    """
+    out = Path(out)
+    now = progress_of(plan, out, workers)
+    written = {"graph": plan.source, "digest": plan.digest, "fits": [f.name for f in plan.fits]}
+    try:
+        write_json(out / PLAN_FILE, written)
+    except OSError as error:
+        raise StudyError(f"{out} cannot be written: {error}") from None
+    console = error_console()
+    for number, state in enumerate(now.states, start=1):
+        if progress:
+            place = f"fit {number} of {len(now.states)}, {state.fit.name}"
+            console.print(f"study: {place}; {now.line()}", markup=False)
+        try:
+            run_search(
+                state.fit.recipe,
+                state.fit.space,
+                out=state.folder,
+                trials=state.fit.trials,
+                sampler="paper",
+                study=state.fit.name,
+                workers=workers,
+                seed=plan.seed,
+                judge=False,
+                graph=plan.graph,
+                progress=progress,
+            )
+        except NoModelError as error:
+            if progress:
+                console.print(f"study: {state.fit.name} has no model: {error}", markup=False)
+        now = progress_of(plan, out, workers)
+    return now
+
+
+def compare_study(
+    plan: StudyPlan,
+    now: Progress,
+    out: Path | str,
+    options: Options,
+    *,
+    all_fits: bool = False,
+    progress: bool = True,
+) -> StudyResult:
+    """Compare the best run up to now of each fit, or with `all_fits` every trial's, on test.
+
+    Runs are named as their fits, trials that are not the best as FIT/NUMBER. The pictures and the
+    comparison by relation are those of the best SRT and the best ComplEx.
+    """
+    out = Path(out)
+    runs: dict[str, Path] = {}
+    for state in sorted(now.states, key=lambda state: plan.place(state.fit)):
+        for row in state.complete:
+            is_best = row is state.best
+            if is_best or all_fits:
+                name = state.fit.name if is_best else f"{state.fit.name}/{row['number']}"
+                runs[name] = run_of(state.folder, row)
+    if not runs:
+        reasons = [_reason(state) for state in now.states if state.ended]
+        why = f": {reasons[0]}" if reasons else "; run the study without --compare-only"
+        raise StudyError(f"{out}: no trial has ended with a model{why}")
+    chosen = with_pair(options, now.states)
+    fits = read_fits(
+        list(runs.values()), "test", names=list(runs), graph=plan.graph, progress=progress
+    )
+    comparison = compare_fits(fits, chosen)
+    result = StudyResult(out, plan, now, runs, comparison, comparison.write(out))
+    write_json(out / RESULT_FILE, result.to_dict())
+    return result
+
+
+def with_pair(options: Options, states: Sequence[FitState]) -> Options:
+    """The options with the best SRT and the best ComplEx by validation, where there are both."""
+    found: dict[str, str] = {}
+    for model in ("srt", "complex"):
+        own = [(s.best["mrr"], s.fit.name) for s in _plain(states, model) if s.best is not None]
+        if own:
+            found[model] = max(own, key=lambda pair: pair[0])[1]
+    if len(found) < 2:
+        return options
+    return replace(options, sparse=found["srt"], against=found["complex"])
+
+
+def _plain(states: Sequence[FitState], model: str) -> list[FitState]:
+    """The fits of one model without reciprocal relations."""
+    return [s for s in states if s.fit.model == model and not s.fit.recipe.model.reciprocal]
+
+
+def _reason(state: FitState) -> str:
+    """Why a fit has no model."""
+    return next((str(row["reason"]) for row in state.ended if row["reason"]), "no trial has ended")
+
+
+def _check_folder(plan: StudyPlan, out: Path) -> None:
+    """See that the folder is free, or belongs to a study of the same graph."""
+    path = out / PLAN_FILE
+    if not path.is_file():
+        if not is_free(out):
+            raise StudyError(f"{out} exists and holds no study; choose another --out")
+        return
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))["digest"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StudyError(f"{path} is damaged ({error})") from None
+    if known != plan.digest:
+        raise StudyError(f"{out} holds the study of another graph; choose another --out")

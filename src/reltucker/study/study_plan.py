@@ -1,0 +1,179 @@
+"""The plan of a study: which models of which sizes are fitted, each by a search of its own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reltucker.errors import GraphError, StudyError
+from reltucker.graph import KnowledgeGraph
+from reltucker.graph.catalog import open_graph
+from reltucker.model import CORES
+from reltucker.model.cores import FixedCore, MatrixCore
+from reltucker.search import Space
+from reltucker.search.budget import bounds_of
+from reltucker.search.inputs import recipe_and_space
+from reltucker.search.paper_sampler import GUIDED_POINTS, RANDOM_POINTS
+from reltucker.search.plan import digest
+from reltucker.search.search import make_plan, trial_count
+from reltucker.training import Recipe
+
+MODELS = ("complex", "drt", "srt")
+SIZES = (50, 100, 200)
+TRIALS = RANDOM_POINTS + GUIDED_POINTS
+"""Of each search, as in the paper."""
+
+MATCHED_STEP = 4
+"""DRT's sizes with matched budgets are multiples of this, as the paper's 32, 52 and 84 are."""
+
+
+@dataclass(frozen=True)
+class PlannedFit:
+    """A model of one size: its settings, the space that is searched, and how many trials."""
+
+    name: str
+    recipe: Recipe
+    space: Space
+    points: int
+    """Of the grid."""
+    trials: int
+
+    @property
+    def model(self) -> str:
+        """The core."""
+        return self.recipe.model.name
+
+    @property
+    def work(self) -> int:
+        """How the time of a trial grows with the entity size, within one model: as d_e^2 where
+        mixing matrices are free, else as d_e."""
+        size = self.recipe.model.entity_dim
+        return size**2 if issubclass(CORES[self.model], MatrixCore) else size
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; a relation_dim of None is searched, or follows from entity_dim."""
+        settings = self.recipe.model
+        return {
+            "name": self.name,
+            "model": self.model,
+            "entity_dim": settings.entity_dim,
+            "relation_dim": settings.relation_dim,
+            "reciprocal": settings.reciprocal,
+            "space": self.space.source,
+            "searched": list(self.space.parameters),
+            "points": self.points,
+            "trials": self.trials,
+        }
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """The fits of a study in the order in which they are made, and the graph."""
+
+    source: str
+    graph: KnowledgeGraph
+    digest: str
+    models: tuple[str, ...]
+    fits: tuple[PlannedFit, ...]
+    seed: int
+
+    def place(self, fit: PlannedFit) -> tuple[bool, int, int]:
+        """Where a fit stands in a table: models as they were named, fits with reciprocal relations
+        after all others, sizes rising."""
+        order = [*self.models, "drt"]
+        return fit.recipe.model.reciprocal, order.index(fit.model), fit.recipe.model.entity_dim
+
+
+def plan_study(
+    source: str,
+    *,
+    models: Sequence[str] = MODELS,
+    sizes: Sequence[int] = SIZES,
+    trials: int = TRIALS,
+    reciprocal: bool = False,
+    match_parameters: bool = False,
+    values: Mapping[str, Any] | None = None,
+    assignments: Sequence[str] = (),
+    seed: int = 0,
+) -> StudyPlan:
+    """Plan a search with the paper's sampler for each model and entity size, smallest first.
+
+    The grid is the paper's where the graph has one, else the default one; `values` and
+    `assignments` are settings that are not searched. `reciprocal` adds fits with reciprocal
+    relations of all fixed cores; `match_parameters` adds DRT with the budgets of ComplEx. What
+    cannot be fitted is refused here, before anything is trained.
+    """
+    models, sizes = list(dict.fromkeys(models)), sorted(set(sizes))
+    given = dict(values or {})
+    first = Recipe().with_values({"graph.source": source, **given}).changed(assignments)
+    for model in models:
+        first.with_values({"model.name": model}, "--models")
+    wanted: list[tuple[str, dict[str, Any]]] = []
+    for size in sizes:
+        wanted += [
+            (f"{model}-{size}", {"model.name": model, "model.entity_dim": size}) for model in models
+        ]
+    if reciprocal:
+        fixed = [model for model in models if issubclass(CORES[model], FixedCore)]
+        if not fixed:
+            raise StudyError(
+                "--reciprocal is for models with a fixed core; add complex to --models"
+            )
+        wanted += [
+            (f"{name}-reciprocal", {**settings, "model.reciprocal": True})
+            for name, settings in wanted
+            if settings["model.name"] in fixed
+        ]
+    graph = open_graph(source, labels=first.graph.labels, seed=first.graph.seed)
+    if not graph.is_seen(graph.test).any():
+        raise GraphError(f"{graph.name}: a study needs test triples whose entities occur in train")
+    if match_parameters:
+        for size in dict.fromkeys(matched_size(graph, size) for size in sizes):
+            settings = {"model.entity_dim": size, "model.relation_dim": len(graph.relations)}
+            wanted.append((f"drt-{size}-matched", {"model.name": "drt", **settings}))
+    fits = []
+    for name, settings in wanted:
+        both = {**given, **settings}
+        recipe, space = recipe_and_space(source, None, "paper", both, assignments)
+        if recipe != recipe.with_values(settings):
+            raise StudyError("--set: a study chooses models and sizes by --models and --sizes")
+        plan = make_plan(
+            recipe, space, graph, "paper", "none", "mrr", max_parameters=None, seed=seed
+        )
+        fits.append(PlannedFit(name, recipe, space, len(plan.grid()), trial_count(plan, trials)))
+    fits.sort(key=lambda fit: fit.recipe.model.entity_dim)
+    return StudyPlan(source, graph, digest(graph), tuple(models), tuple(fits), seed)
+
+
+def matched_size(graph: KnowledgeGraph, size: int) -> int:
+    """The entity size with which DRT, d_r = K, has about the effective parameters of ComplEx.
+
+    Of the multiples of 4 the one that comes nearest: the paper's 32, 52 and 84 next to 50, 100 and
+    200 on FB15K-237.
+    """
+    entities, relations = len(graph.entities), len(graph.relations)
+
+    def parameters(model: str, size: int) -> int:
+        values = {"model.name": model, "model.entity_dim": size}
+        if model == "drt":
+            values["model.relation_dim"] = relations
+        return bounds_of(Recipe().with_values(values), entities, relations).most
+
+    wanted = parameters("complex", size)
+    candidates = range(MATCHED_STEP, max(size, MATCHED_STEP) + 1, MATCHED_STEP)
+    return min(candidates, key=lambda own: abs(parameters("drt", own) - wanted))
+
+
+def parse_names(option: str, text: str) -> list[str]:
+    """A list as a person writes it: complex,drt,srt."""
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if not names:
+        raise StudyError(f"{option}: name at least one, such as complex")
+    return names
+
+
+def parse_sizes(option: str, text: str) -> list[int]:
+    """Whole numbers above 0 as a person writes them: 50,100,200."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isascii() and part.isdigit() and int(part) for part in parts):
+        raise StudyError(f"{option} {text}: write whole numbers such as 50,100,200")
+    return [int(part) for part in parts]
