@@ -10,7 +10,12 @@ from torch import Tensor
 from reltucker.errors import GraphError, RecipeError, RunError, ScoreError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, RelationalTucker, sizes_of
-from reltucker.training.memory import keep_freed_memory, peak_memory, physical_memory
+from reltucker.training.memory import (
+    keep_freed_memory,
+    peak_memory,
+    physical_memory,
+    use_huge_pages,
+)
 from reltucker.training.objectives import check_objective, make_objective
 from reltucker.training.optimizer import Schedule, make_optimizer, set_learning_rate, step_rows
 from reltucker.training.recipe import Recipe
@@ -99,6 +104,7 @@ class Training:
         # Before any entry is retired or restored, so that a resumed run has as many.
         self.threads = threads_for(self.model, settings)
         self.optimizer = make_optimizer(self.model, settings)
+        use_huge_pages(self.model.E.detach(), *self.optimizer.state[self.model.E].values())
         self.schedule = Schedule(settings)
         self.objective = make_objective(self.model, settings, graph)
         self.validation = Validation(settings, graph)
