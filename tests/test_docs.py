@@ -66,6 +66,27 @@ def test_the_figures_of_speed_are_those_of_the_result_files() -> None:
         assert table_row(text, sizes) == [f"{found[name]:.2f}" for name in shown]
 
 
+def test_the_figures_of_objectives_are_those_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    path = ROOT / "benchmarks" / "results" / "objectives.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    for name, figures in measured["objectives"].items():
+        assert table_row(text, name) == [
+            f"{figures['milliseconds_per_step']:.1f}",
+            f"{figures['gflop_per_step']:.1f}",
+            f"{figures['share_of_matmul_rate']:.0%}",
+            f"{figures['seconds_per_epoch']:.1f}",
+            f"{figures['peak_gib']:.2f}",
+        ]
+    small, large = measured["pykeen"]["100/237"], measured["pykeen"]["200/200"]
+    assert (
+        f"{small['seconds_per_epoch']:,.0f} s an epoch at 100/237 and "
+        f"{large['seconds_per_epoch']:,.0f} s at 200/200, {small['times_slower']:.0f} and "
+        f"{large['times_slower']:.0f} times as long, with {small['times_more_memory']:.1f} and "
+        f"{large['times_more_memory']:.1f} times as much memory"
+    ) in text
+
+
 def test_the_figures_of_loading_are_those_of_the_result_file() -> None:
     text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     path = ROOT / "benchmarks" / "results" / "load-graph.json"
