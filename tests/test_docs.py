@@ -87,6 +87,21 @@ def test_the_figures_of_objectives_are_those_of_the_result_file() -> None:
     ) in text
 
 
+def test_the_figures_of_a_large_graph_are_those_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    path = ROOT / "benchmarks" / "results" / "large-graph.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    for name, side in (("FB15K-237", "fb15k-237"), ("5 million entities", "large")):
+        figures = measured[side]
+        assert table_row(text, name) == [
+            f"{figures['milliseconds_per_step']:.2f}",
+            f"{figures['microseconds_per_triple']:.1f}",
+            f"{figures['milliseconds_per_query']:.2f}",
+            f"{figures['peak_gib']:.2f} GiB",
+        ]
+    assert f"A triple costs {measured['cost_of_a_triple']:.2f} times as much" in text
+
+
 def test_the_figures_of_loading_are_those_of_the_result_file() -> None:
     text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     path = ROOT / "benchmarks" / "results" / "load-graph.json"
