@@ -204,6 +204,34 @@ def test_losses_over_all_entities_and_their_gradients(
 
 
 @pytest.mark.parametrize("loss", ["softmax", "binary"])
+def test_torch_operations_serve_single_precision_too(
+    loss: kernels.Loss, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on other devices, where there are no loops."""
+    generator = torch.Generator().manual_seed(0)
+    queries, entities = (torch.randn(n, 4, generator=generator) for n in (2, 9))
+    starts, answers = torch.tensor([0, 2, 3]), torch.tensor([1, 7, 4])
+    results = []
+    for _ in range(2):
+        gradient = torch.empty_like(entities)
+        losses, for_queries = kernels.all_entities_loss(
+            loss,
+            queries,
+            entities,
+            starts,
+            answers,
+            torch.tensor([0.3, 0.7]),
+            0.1,
+            torch.empty(8),
+            gradient,
+        )
+        results.append((losses, for_queries, gradient))
+        monkeypatch.setattr("reltucker.kernels.all_entities.has_loops", lambda _: False)
+    for found, expected in zip(*results, strict=True):
+        assert torch.allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["softmax", "binary"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("width", [2, 5])
 def test_a_score_that_is_not_finite_reaches_the_loss_over_all_entities(

@@ -107,8 +107,8 @@ def test_the_learning_rate_warms_up_and_decays() -> None:
         learning_rate=0.4, warm_up_epochs=2.0, schedule="exponential", decay=0.5
     )
     schedule = Schedule(settings)
-    rates = [schedule.rate(epoch) for epoch in (0.5, 1.5, 2.0, 2.9, 3.0)]
-    assert rates == pytest.approx([0.1, 0.15, 0.1, 0.1, 0.05])
+    rates = [schedule.rate(epoch) for epoch in (0.5, 1.0, 1.5, 2.0, 2.9, 3.0, 3.1)]
+    assert rates == pytest.approx([0.1, 0.2, 0.15, 0.2, 0.1, 0.1, 0.05])
 
 
 def test_the_learning_rate_falls_on_plateaus() -> None:

@@ -180,6 +180,15 @@ def test_queries_are_those_of_explicit_matrices(
     assert torch.allclose(reference.queries(), reference.explicit_queries(), atol=1e-5)
 
 
+@pytest.mark.parametrize("name", sorted(CORES))
+@pytest.mark.parametrize("chosen", [[0], [1, 2], [12]])
+def test_a_batch_may_ask_one_way_only(name: str, chosen: list[int]) -> None:
+    """Such as the last one of an epoch, with a single question."""
+    objective = make_objective(make(name, False), settings(objective="k_vs_all"), graph())
+    loss = objective.backward(torch.tensor(chosen), torch.Generator())
+    assert torch.isfinite(loss)
+
+
 def test_k_vs_all_asks_every_question_once_with_all_of_its_answers() -> None:
     model = make("drt", False)
     objective = make_objective(model, settings(objective="k_vs_all"), graph())

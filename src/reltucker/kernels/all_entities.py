@@ -107,7 +107,7 @@ def _softmax_gradient(
     share = (1.0 - smoothing) / (starts[1:] - starts[:-1]).to(weights)
     row, column, inside = _answers_of_block(block, starts, answers)
     losses -= weights * smoothing / count * scores.sum(dim=1)
-    losses.index_add_(0, row, -(weights * share)[row] * scores[row, column] * inside)
+    losses.index_add_(0, row, (-(weights * share)[row] * scores[row, column] * inside).double())
     scores.sub_(largest.unsqueeze(1)).exp_().div_(total.unsqueeze(1)).sub_(smoothing / count)
     scores.index_put_((row, column), -share[row] * inside, accumulate=True)
     scores.mul_(weights.unsqueeze(1))
@@ -134,7 +134,7 @@ def _binary_gradient(
     losses += weights * (
         torch.nn.functional.softplus(scores).sum(dim=1) - smoothing / count * scores.sum(dim=1)
     )
-    losses.index_add_(0, row, -weights[row] * target * scores[row, column])
+    losses.index_add_(0, row, (-weights[row] * target * scores[row, column]).double())
     scores.sigmoid_().sub_(smoothing / count)
     scores.index_put_((row, column), -target, accumulate=True)
     scores.mul_(weights.unsqueeze(1))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from reltucker.kernels import (
     Dropout,
+    add_rows,
     grouped_queries_backward,
     grouped_queries_forward,
     has_loops,
@@ -60,6 +61,12 @@ class RelationGroups:
         """(U, d, d), (B, d) to x_b^T M_u, differentiable, with dropout on M."""
         apply: Callable[..., Tensor] = _Products.apply
         return apply(dropped(matrices, dropout), rows, self)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """(U, ...) to the value of each row's group (B, ...), differentiable. The gradient is
+        summed row by row: that of an index has no fixed order on several threads."""
+        apply: Callable[..., Tensor] = _Spread.apply
+        return apply(values, self.index)
 
     def plain_products(self, matrices: Tensor, rows: Tensor) -> Tensor:
         """x_b^T M_u for every row b of group u, one batched product for each segment."""
@@ -148,6 +155,22 @@ class _BothProducts(torch.autograd.Function):
             None,
             None,
         )
+
+
+class _Spread(torch.autograd.Function):
+    """Values of groups to rows."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, index: Tensor) -> Tensor:
+        ctx.count = len(values)
+        ctx.save_for_backward(index)
+        return values[index]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        (index,) = ctx.saved_tensors
+        total = gradient.new_zeros(ctx.count, *gradient.shape[1:])
+        return add_rows(total, index, gradient.contiguous()), None
 
 
 class _Products(torch.autograd.Function):

@@ -116,10 +116,12 @@ class Separate:
         mixing = dropped(mixing, dropout)
         former, latter = self.for_objects, self.for_subjects
         subjects, objects = torch.split(given, [len(former.order), len(latter.order)])
-        # The relations of either group are places among the distinct ones.
-        return torch.cat(
-            [
-                core.object_queries(mixing[former.relations], subjects, former, Dropout.none()),
-                core.subject_queries(mixing[latter.relations], objects, latter),
-            ]
-        )
+        # The relations of either group are places among the distinct ones. A batch may ask one way
+        # only, and not every operation takes an empty part.
+        parts = []
+        if len(subjects):
+            chosen = mixing[former.relations]
+            parts.append(core.object_queries(chosen, subjects, former, Dropout.none()))
+        if len(objects):
+            parts.append(core.subject_queries(mixing[latter.relations], objects, latter))
+        return torch.cat(parts)

@@ -87,17 +87,21 @@ def training_curves(epochs: Mapping[str, Sequence[Mapping[str, Any]]]) -> AnyCha
     color = model_color(models, legend)
     dash = alt.StrokeDash("model:N", sort=models, legend=legend)
     dash = dash.scale(domain=models, range=repeated(DASHES, len(models), each=len(PALETTE)))
-    # A line through one epoch would be invisible.
-    line = alt.Chart(inline_data(points)).mark_line(strokeWidth=2, point=len(points) == len(models))
-    line = line.encode(x=epoch, color=color, strokeDash=dash).properties(width=560)
-    loss = line.encode(y=measure("loss", "training loss")).properties(height=160)
+
+    def line(of: list[dict[str, Any]]) -> Any:
+        # A line through one epoch would be invisible.
+        chart = alt.Chart(inline_data(of)).mark_line(strokeWidth=2, point=len(of) == len(models))
+        return chart.encode(x=epoch, color=color, strokeDash=dash).properties(width=560)
+
+    loss = line(points).encode(y=measure("loss", "training loss")).properties(height=160)
     if not judged:
         return finished(loss)
     shared = {"x": epoch.title(None), "y": measure("mrr", "validation MRR (● best epoch)")}
     mark = alt.Chart(inline_data(best)).mark_point(
         filled=True, size=110, opacity=1, stroke="white", strokeWidth=1.5
     )
-    mrr = line.encode(**shared).properties(height=280) + mark.encode(color=color, **shared)
+    # Not every epoch is validated, and a line breaks where a value is missing.
+    mrr = line(judged).encode(**shared).properties(height=280) + mark.encode(color=color, **shared)
     return finished(alt.vconcat(mrr, loss, spacing=14))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from reltucker.graph import KnowledgeGraph
-from reltucker.graph.answers import AnswerIndex, Direction
+from reltucker.graph.answers import AnswerIndex, Direction, IntArray
 from reltucker.model import RelationalTucker
 from reltucker.training import Recipe
 
@@ -59,14 +59,7 @@ def epoch_operations(recipe: Recipe, model: RelationalTucker, graph: KnowledgeGr
     settings = recipe.train
     triples = np.bincount(graph.train[:, 1], minlength=len(graph.relations))
     if settings.objective == "k_vs_all":
-        by_way = [
-            np.bincount(
-                AnswerIndex.build(way, [graph.train], len(graph.entities), len(triples)).keys
-                % len(triples),
-                minlength=len(triples),
-            )
-            for way in WAYS
-        ]
+        by_way = [_questions(graph, way, settings.answers_at_once) for way in WAYS]
         items = np.concatenate(by_way) if model.reciprocal else by_way[0] + by_way[1]
         n, questions = items.sum(), items.sum()
     else:
@@ -80,6 +73,15 @@ def epoch_operations(recipe: Recipe, model: RelationalTucker, graph: KnowledgeGr
     asking = questions * mixing_entries(model)
     scoring = questions * candidates * model.core.entity_dim
     return 6.0 * float(building + asking + scoring)
+
+
+def _questions(graph: KnowledgeGraph, way: Direction, at_once: int | None) -> IntArray:
+    """How often an epoch of k_vs_all asks about each relation, one way."""
+    relations = len(graph.relations)
+    index = AnswerIndex.build(way, [graph.train], len(graph.entities), relations)
+    answers = np.diff(index.offsets)
+    times = np.ones_like(answers) if at_once is None else -(-answers // at_once)
+    return np.bincount(index.keys % relations, times, minlength=relations)
 
 
 def query_operations(model: RelationalTucker) -> float:

@@ -2,6 +2,8 @@
 
 import math
 import time
+from itertools import pairwise
+from statistics import median
 from typing import Any, Protocol
 
 import torch
@@ -103,8 +105,8 @@ class Training:
         self.model.to(device)
         # Before any entry is retired or restored, so that a resumed run has as many.
         self.threads = threads_for(self.model, settings)
-        self.optimizer = make_optimizer(self.model, settings)
-        use_huge_pages(self.model.E.detach(), *self.optimizer.state[self.model.E].values())
+        use_huge_pages(self.model.E.detach())
+        self.optimizer = self._make_optimizer()
         self.schedule = Schedule(settings)
         self.objective = make_objective(self.model, settings, graph)
         self.validation = Validation(settings, graph)
@@ -113,6 +115,7 @@ class Training:
         self.epoch = 0
         self.seconds = 0.0
         self.training_seconds = 0.0
+        self._typical_seconds = 0.0
 
     # -- the loop -----------------------------------------------------------------------------
 
@@ -145,7 +148,7 @@ class Training:
         density = self.model.core.density()
         record: dict[str, Any] = {"epoch": self.epoch, "loss": loss, "core_density": density}
         if self.validation.possible:
-            record |= self._validate(trained, density)
+            record |= self._validate(density)
         else:
             # Without valid triples the last epoch that is sparse enough counts.
             record["best"] = self.stopping.is_sparse_enough(density)
@@ -165,12 +168,12 @@ class Training:
         if self.watcher is not None:
             self.watcher.epoch(record)
 
-    def _validate(self, train_seconds: float, density: float) -> dict[str, Any]:
+    def _validate(self, density: float) -> dict[str, Any]:
         """What validation, if it is due, adds to the epoch's record."""
         validation = self.validation
         try:
             if validation.every is None:
-                validation.decide(self.model, train_seconds)
+                validation.decide(self.model, self._typical_seconds)
             if not validation.is_due(self.epoch):
                 return {"best": False}
             epochs = self.epoch - validation.last
@@ -178,7 +181,8 @@ class Training:
         except ScoreError:
             raise self._diverged(self.epoch) from None
         best = self.stopping.improved(self.epoch, metrics["seen"].mrr, density, epochs)
-        self.schedule.validated(best, epochs)
+        if self.stopping.is_sparse_enough(density):
+            self.schedule.validated(best, epochs)
         return {"valid": {name: m.to_dict() for name, m in metrics.items()}, "best": best}
 
     def _begin_epoch(self) -> None:
@@ -190,11 +194,16 @@ class Training:
         if kept is None:
             return
         states = {name: self.optimizer.state[parameter] for name, parameter in before.items()}
-        self.optimizer = make_optimizer(self.model, self.recipe.train)
+        self.optimizer = self._make_optimizer()
         for name, parameter in self._parameters().items():
             for key, value in states[name].items():
                 changed = value.dim() > 0 and value.shape != parameter.shape
                 self.optimizer.state[parameter][key].copy_(value[kept] if changed else value)
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        optimizer = make_optimizer(self.model, self.recipe.train)
+        use_huge_pages(*optimizer.state[self.model.E].values())
+        return optimizer
 
     def _train_epoch(self) -> float:
         """One pass over the shuffled items; returns the mean loss."""
@@ -203,12 +212,16 @@ class Training:
         order = torch.randperm(len(self.objective), generator=self.generator).to(device)
         steps = math.ceil(len(order) / batch_size)
         total = torch.zeros((), dtype=torch.float64, device=device)
+        ends = [time.monotonic()]
         for step in range(steps):
             chosen = order[step * batch_size : (step + 1) * batch_size]
             rate = self.schedule.rate(self.epoch + (step + 1) / steps)
             total += self.step(chosen, rate) * len(chosen)
+            ends.append(time.monotonic())
             if self.watcher is not None:
                 self.watcher.step(self.epoch + 1, step + 1, steps)
+        # The first step of a process also compiles loops.
+        self._typical_seconds = steps * median(b - a for a, b in pairwise(ends))
         loss = float(total) / len(order)
         if not math.isfinite(loss):
             raise self._diverged(self.epoch + 1)
@@ -295,7 +308,7 @@ class Training:
             prefix = "model.core."
             core = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
             self.model.core.adopt(core)
-            self.optimizer = make_optimizer(self.model, self.recipe.train)
+            self.optimizer = self._make_optimizer()
             with torch.no_grad():
                 for name, value in self.model.state_dict().items():
                     value.copy_(tensors[f"model.{name}"])

@@ -1,5 +1,6 @@
 """The optimiser and its learning rate."""
 
+import math
 from typing import Any
 
 import torch
@@ -58,11 +59,11 @@ class Schedule:
         self.waited = 0
 
     def rate(self, epoch: float) -> float:
-        """The learning rate after so many epochs, parts of an epoch included."""
+        """The learning rate of the step that ends after so many epochs, parts included."""
         settings = self.settings
         rate = settings.learning_rate * self.factor
         if settings.schedule == "exponential":
-            rate *= settings.decay ** int(epoch)
+            rate *= settings.decay ** max(0, math.ceil(epoch) - 1)
         if epoch < settings.warm_up_epochs:
             rate *= epoch / settings.warm_up_epochs
         return rate

@@ -278,7 +278,7 @@ def _explain(recipe: type[BaseModel], error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"there is no setting {key!r}{_nearest(key, _keys(recipe))}"
     reason = first["msg"].removeprefix("Value error, ")
-    if isinstance(first["input"], dict):
+    if first["type"] == "value_error" and isinstance(first["input"], dict):
         return reason  # of settings that do not go together; it names them
     return f"{key} = {first['input']!r}: {reason[:1].lower()}{reason[1:]}"
 

@@ -61,24 +61,27 @@ class Validation:
         )
 
     def metrics(self, model: RelationalTucker, epoch: int) -> dict[Protocol, Metrics]:
-        """How the model does after an epoch."""
+        """How the model does after an epoch; a sample is drawn from the triples that count under
+        `seen`, so that it says nothing about `standard`."""
         self.last = epoch
-        return self._rank(model, self.sample).metrics()
+        if self.sample is None:
+            began = time.monotonic()
+            metrics = rank_split(model, self.graph, "valid").metrics()
+            self.seconds = time.monotonic() - began
+            return metrics
+        seen = self.graph.valid[self.graph.is_seen(self.graph.valid)]
+        triples = sampled(seen, self.sample, self.settings.seed)
+        metrics = rank_split(model, self.graph, "valid", triples=triples).metrics()
+        return {name: found for name, found in metrics.items() if name != "standard"}
 
     def final(self, model: RelationalTucker, training_seconds: float) -> Ranking:
         """The ranking of all triples, once training has ended; of a sample where ranking all of
         them would take longer than training did, and longer than a minute."""
         allowed = max(60.0, training_seconds)
         if self.seconds is None or self.seconds <= allowed:
-            return self._rank(model, None)
+            return rank_split(model, self.graph, "valid")
         share = int(len(self.graph.valid) * allowed / self.seconds)
-        return self._rank(model, max(SMALLEST_SAMPLE, share))
-
-    def _rank(self, model: RelationalTucker, sample: int | None) -> Ranking:
-        triples = None
-        if sample is not None:
-            seen = self.graph.valid[self.graph.is_seen(self.graph.valid)]
-            triples = sampled(seen, sample, self.settings.seed)
+        triples = sampled(self.graph.valid, max(SMALLEST_SAMPLE, share), self.settings.seed)
         return rank_split(model, self.graph, "valid", triples=triples)
 
     def state(self) -> dict[str, Any]:

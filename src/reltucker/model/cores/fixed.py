@@ -118,18 +118,18 @@ class RowCore(FixedCore):
         dropout: Dropout,
     ) -> tuple[Tensor, Tensor]:
         """e_i^T M_k and M_k e_j; a dropped entry of r_k is gone from every place in M_k."""
-        relations = dropped(mixing, dropout)[groups.index]
+        relations = groups.spread(dropped(mixing, dropout))
         return self.left(subjects, relations), self.right(relations, objects)
 
     def object_queries(
         self, mixing: Tensor, subjects: Tensor, groups: RelationGroups, dropout: Dropout
     ) -> Tensor:
         """e_i^T M_k."""
-        return self.left(subjects, dropped(mixing, dropout)[groups.index])
+        return self.left(subjects, groups.spread(dropped(mixing, dropout)))
 
     def subject_queries(self, mixing: Tensor, objects: Tensor, groups: RelationGroups) -> Tensor:
         """M_k e_j."""
-        return self.right(mixing[groups.index], objects)
+        return self.right(groups.spread(mixing), objects)
 
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
         """G x_1 e_i x_2 e_j."""

@@ -260,7 +260,8 @@ class GatedCore(MatrixCore):
         if not self.is_sparse:
             outer = (subjects.unsqueeze(2) * objects.unsqueeze(1)).flatten(1)
             return outer @ weights.view(self.relation_dim, -1).t()
-        products = subjects[:, self.places // d] * objects[:, self.places % d] * weights
+        rows, columns = self.places // d, self.places % d
+        products = subjects.index_select(1, rows) * objects.index_select(1, columns) * weights
         out = subjects.new_zeros(len(subjects), self.relation_dim)
         return out.index_add(1, self.slices, products)
 
