@@ -1,6 +1,6 @@
 """Training and ranking on a graph with millions of entities, next to FB15K-237.
 
-    python benchmarks/large_graph.py --triples 20000000 --entities 5000000 --json FILE
+    python -m benchmarks.large_graph --triples 20000000 --entities 5000000 --json FILE
 
 Each side is a process of its own: it reads the graph from files, trains 500 steps with the same
 settings (DRT, d_e = d_r = 64, batch 500, 24+24 negatives), writes the checkpoint, ranks a sample of
@@ -19,10 +19,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-import polars as pl
 import torch
 
+from benchmarks.load_graph import make_triples
 from reltucker.progress import track
 
 RELATIONS = 237
@@ -31,23 +30,9 @@ STEPS = 500
 RANKED = 200
 
 
-def make_graph(folder: Path, triples: int, entities: int, seed: int = 0) -> None:
-    """Write train, valid and test: a few entities in many triples, every entity in one."""
-    generator = np.random.default_rng(seed)
-
-    def skewed(size: int, power: int) -> np.ndarray:
-        return (size * generator.random(triples) ** power).astype(np.int64)
-
-    ids = generator.permutation(entities)
-    subjects, objects = ids[skewed(entities, 2)], ids[skewed(entities, 3)]
-    covered = min(entities, triples)
-    subjects[:covered] = ids[:covered]
-    frame = pl.DataFrame({"s": subjects, "r": skewed(RELATIONS, 3), "o": objects}).select(
-        pl.format("Q{}", "s").alias("s"),
-        pl.format("P{}", "r").alias("r"),
-        pl.format("Q{}", "o").alias("o"),
-    )
-    frame = frame.sample(fraction=1.0, shuffle=True, seed=seed)
+def make_graph(folder: Path, triples: int, entities: int) -> None:
+    """Write train, valid and test."""
+    frame = make_triples(triples, entities, RELATIONS)
     bounds = {"valid": (0, HELD_OUT), "test": (HELD_OUT, HELD_OUT), "train": (2 * HELD_OUT, None)}
     for name, (begin, length) in bounds.items():
         part = frame.slice(begin, length)
@@ -110,7 +95,7 @@ def main() -> None:
         return
 
     def measure(source: str) -> dict[str, Any]:
-        command = [sys.executable, __file__, "--side", source]
+        command = [sys.executable, "-m", "benchmarks.large_graph", "--side", source]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         result: dict[str, Any] = json.loads(done.stdout)
         return result

@@ -22,8 +22,8 @@ import polars as pl
 RELATIONS = 1000
 
 
-def make_file(path: Path, triples: int, entities: int, seed: int = 0) -> None:
-    """Write distinct-looking triples: a few entities in many of them, every entity in one."""
+def make_triples(triples: int, entities: int, relations: int, seed: int = 0) -> pl.DataFrame:
+    """Distinct-looking triples: a few entities in many of them, every entity in one."""
     generator = np.random.default_rng(seed)
 
     def skewed(size: int, power: int) -> np.ndarray:
@@ -33,12 +33,12 @@ def make_file(path: Path, triples: int, entities: int, seed: int = 0) -> None:
     subjects, objects = ids[skewed(entities, 2)], ids[skewed(entities, 3)]
     covered = min(entities, triples)
     subjects[:covered] = ids[:covered]
-    frame = pl.DataFrame({"s": subjects, "r": skewed(RELATIONS, 3), "o": objects})
-    frame.sample(fraction=1.0, shuffle=True, seed=seed).select(
+    frame = pl.DataFrame({"s": subjects, "r": skewed(relations, 3), "o": objects})
+    return frame.sample(fraction=1.0, shuffle=True, seed=seed).select(
         pl.format("Q{}", "s").alias("s"),
         pl.format("P{}", "r").alias("r"),
         pl.format("Q{}", "o").alias("o"),
-    ).write_csv(path, separator="\t", include_header=False)
+    )
 
 
 def polars_alone(path: Path) -> None:
@@ -100,7 +100,8 @@ def main() -> None:
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side == "make":
-        make_file(options.path, options.triples, options.entities)
+        frame = make_triples(options.triples, options.entities, RELATIONS)
+        frame.write_csv(options.path, separator="\t", include_header=False)
         return
     if options.side:
         run_side(options.side, options.path)
