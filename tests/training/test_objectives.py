@@ -91,7 +91,7 @@ class Reference:
         ]
 
     def labels(self) -> Tensor:
-        labels = torch.zeros(len(self.batch.given), SEEN)
+        labels = torch.zeros(len(self.batch.given), ENTITIES)
         for b in range(len(labels)):
             labels[b, self.batch.answers[self.batch.starts[b] : self.batch.starts[b + 1]]] = 1
         return labels
@@ -113,13 +113,13 @@ class Reference:
             again[:, 0] = False
             scores = scores.masked_fill(again, -torch.inf)
             return (-torch.log_softmax(scores, 1)[:, 0] * batch.weights).sum()
-        scores, labels = queries @ self.entities[:SEEN].T, self.labels()
+        scores, labels = queries @ self.entities.T, self.labels()
         if s.loss == "softmax":
             target = labels / labels.sum(1, keepdim=True) * (1 - s.label_smoothing)
-            target = target + s.label_smoothing / SEEN
+            target = target + s.label_smoothing / ENTITIES
             losses = -(target * torch.log_softmax(scores, 1)).sum(1)
         else:
-            target = labels * (1 - s.label_smoothing) + s.label_smoothing / SEEN
+            target = labels * (1 - s.label_smoothing) + s.label_smoothing / ENTITIES
             losses = F.binary_cross_entropy_with_logits(scores, target, reduction="none").sum(1)
         return (losses * batch.weights).sum()
 

@@ -68,7 +68,7 @@ def epoch_operations(recipe: Recipe, model: RelationalTucker, graph: KnowledgeGr
     share = min(1.0, settings.batch_size / n)
     distinct = 1 / share * float(np.sum(1 - (1 - share) ** items))
     sampled = settings.objective == "negative_sampling"
-    candidates = 1 + settings.negatives if sampled else graph.seen_entities
+    candidates = 1 + settings.negatives if sampled else len(graph.entities)
     building = distinct * model.core.free_entries()
     asking = questions * mixing_entries(model)
     scoring = questions * candidates * model.core.entity_dim

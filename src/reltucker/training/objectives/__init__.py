@@ -21,10 +21,10 @@ def make_objective(
         questions = QuestionBatches(
             model, graph, settings.answer_exponent, settings.answers_at_once
         )
-        return AllEntities(model, settings, questions, graph.seen_entities)
+        return AllEntities(model, settings, questions, len(graph.entities))
     triples = TripleBatches(model, graph)
     if settings.objective == "one_vs_all":
-        return AllEntities(model, settings, triples, graph.seen_entities)
+        return AllEntities(model, settings, triples, len(graph.entities))
     kind = SharedNegatives if settings.shared_negatives else NegativeSampling
     return kind(model, settings, triples, graph.seen_entities)
 

@@ -15,7 +15,11 @@ from reltucker.training.recipe import TrainSettings
 
 
 class AllEntities(Objective):
-    """Softmax or binary cross-entropy over the scores of all entities that occur in train."""
+    """Softmax or binary cross-entropy over the scores of all entities of the graph.
+
+    Those that never occur in train are candidates too: they are only pushed away, and else their
+    scores near 0 would outrank true answers.
+    """
 
     def __init__(
         self, model: RelationalTucker, settings: TrainSettings, batches: Batches, population: int
@@ -41,19 +45,16 @@ class AllEntities(Objective):
         limit = max(size, int(self.settings.score_megabytes * 2**20) // queries.element_size())
         if len(self._scores) < min(limit, size * self.population):
             self._scores = queries.new_empty(min(limit, size * self.population))
-        # Entities that never occur in train have no gradient but from here, where they would only
-        # be pushed away; the softmax is over the others.
-        entities.gradient[self.population :].zero_()
         return all_entities_loss(
             self.settings.loss,
             queries,
-            entities.matrix[: self.population],
+            entities.matrix,
             batch.starts,
             answers,
             batch.weights,
             self.settings.label_smoothing,
             self._scores,
-            entities.gradient[: self.population],
+            entities.gradient,
         )
 
     def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> None:
