@@ -81,6 +81,33 @@ def test_sampled_softmax_and_its_gradients(
     assert torch.allclose(gradient, entities.grad * mask, atol=1e-4)
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 9),
+    st.integers(1, 40),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+def test_softmax_over_shared_candidates(
+    seed: int, size: int, width: int, dtype: torch.dtype
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    own = (9 * torch.randn(size, generator=generator, dtype=dtype)).requires_grad_()
+    scores = (9 * torch.randn(size, width, generator=generator, dtype=dtype)).requires_grad_()
+    weights = torch.rand(size, generator=generator, dtype=dtype)
+    columns = torch.randint(-1, width, (size,), generator=generator)
+    left_out = columns.unsqueeze(1) == torch.arange(width)
+    all_scores = torch.cat([own.unsqueeze(1), scores.masked_fill(left_out, -torch.inf)], dim=1)
+    expected = -torch.log_softmax(all_scores, dim=1)[:, 0] * weights
+    expected.sum().backward()
+
+    found = [own.detach().clone(), scores.detach().clone()]
+    losses = kernels.shared_softmax(found[0], found[1], columns, weights)
+    assert torch.allclose(losses, expected, atol=1e-4)
+    assert torch.allclose(found[0], own.grad, atol=1e-5)
+    assert torch.allclose(found[1], scores.grad, atol=1e-5)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 3e38])
 def test_a_score_that_is_not_finite_reaches_the_loss(value: float) -> None:
     entities = torch.ones(5, 4)

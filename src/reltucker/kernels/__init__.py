@@ -18,7 +18,7 @@ from reltucker.kernels.rows import (
     mask_rows,
     number_rows,
 )
-from reltucker.kernels.sampled import sampled_softmax, scatter_gradient
+from reltucker.kernels.sampled import sampled_softmax, scatter_gradient, shared_softmax
 
 __all__ = [
     "Dropout",
@@ -41,4 +41,5 @@ __all__ = [
     "rank_reference",
     "sampled_softmax",
     "scatter_gradient",
+    "shared_softmax",
 ]

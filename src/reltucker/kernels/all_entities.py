@@ -177,7 +177,7 @@ def exponential(x: Any) -> Any:
 def _sums_loop(scores: Any, largest: Any, total: Any) -> None:
     for b in numba.prange(scores.shape[0]):
         s = scores[b]
-        greater = _largest(s, largest[b])
+        greater = largest_of(s, largest[b])
         added = np.float32(0)
         for j in range(s.size):
             added += exponential(s[j] - greater)
@@ -216,15 +216,15 @@ def _softmax_loop(
         if known:
             _to_softmax(s, largest[b], weights[b] / total[b], floor * weights[b])
         else:
-            largest[b] = _largest(s, np.float32(-np.inf))
-            total[b] = _to_exponentials(s, largest[b])
-            _scale(s, weights[b] / total[b], floor * weights[b])
+            largest[b] = largest_of(s, np.float32(-np.inf))
+            total[b] = to_exponentials(s, largest[b])
+            scale_row(s, weights[b] / total[b], floor * weights[b])
         for place in range(first, last):
             s[answers[place] - begin] -= share * weights[b]
 
 
 @compiled(parallel=False)
-def _largest(s: Any, largest: Any) -> Any:
+def largest_of(s: Any, largest: Any) -> Any:
     """The largest of the scores and `largest`, NaN if there is one among the scores.
 
     Compared as integers in the order of the numbers: unlike one over floats, such a loop
@@ -245,7 +245,8 @@ def _ordered(x: Any) -> Any:
 
 
 @compiled(parallel=False)
-def _to_exponentials(s: Any, largest: Any) -> Any:
+def to_exponentials(s: Any, largest: Any) -> Any:
+    """s to exp(s - largest) in place; returns their sum."""
     total = np.float32(0)
     for j in range(s.size):
         e = exponential(s[j] - largest)
@@ -255,7 +256,8 @@ def _to_exponentials(s: Any, largest: Any) -> Any:
 
 
 @compiled(parallel=False)
-def _scale(s: Any, scale: Any, floor: Any) -> None:
+def scale_row(s: Any, scale: Any, floor: Any) -> None:
+    """s to scale s - floor in place."""
     for j in range(s.size):
         s[j] = s[j] * scale - floor
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reltucker.kernels.all_entities import exponential, largest_of, scale_row, to_exponentials
 from reltucker.kernels.compiled import compiled, has_loops
 from reltucker.kernels.dropout import Dropout, mask_in_place
 
@@ -75,6 +76,41 @@ def _weighted_sum(weights: Any, rows: Any, chosen: Any, total: Any) -> None:
         row = rows[chosen[n]]
         for d in range(total.size):
             total[d] += weight * row[d]
+
+
+def shared_softmax(own: Tensor, scores: Tensor, columns: Tensor, weights: Tensor) -> Tensor:
+    """Softmax cross-entropy of a score of each row's own (B,) against those of shared candidates
+    (B, n): the weighted losses (B,). Both are overwritten by the weighted gradients for them,
+    w (p - 1) and w p. Where a row's own is among the candidates, in `columns` (B,), -1 if not,
+    that candidate does not count.
+    """
+    if has_loops(scores):
+        losses = torch.empty_like(own)
+        _shared_loop(*(t.numpy() for t in (own, scores, columns, weights, losses)))
+        return losses
+    among = torch.nonzero(columns >= 0).squeeze(1)
+    scores[among, columns[among]] = -torch.inf
+    logarithm = torch.logsumexp(torch.cat([own.unsqueeze(1), scores], dim=1), dim=1)
+    losses = (logarithm - own) * weights
+    own.sub_(logarithm).exp_().sub_(1.0).mul_(weights)
+    scores.sub_(logarithm.unsqueeze(1)).exp_().mul_(weights.unsqueeze(1))
+    return losses
+
+
+@compiled(parallel=True)
+def _shared_loop(own: Any, scores: Any, columns: Any, weights: Any, losses: Any) -> None:
+    for b in numba.prange(scores.shape[0]):
+        s, column = scores[b], columns[b]
+        if column >= 0:
+            s[column] = np.float32(-np.inf)
+        largest = largest_of(s, own[b])
+        first = exponential(own[b] - largest)
+        total = to_exponentials(s, largest) + first
+        scale_row(s, weights[b] / total, np.float32(0))
+        if column >= 0:
+            s[column] = np.float32(0)
+        losses[b] = weights[b] * (np.log(total) + largest - own[b])
+        own[b] = weights[b] * (first / total - np.float32(1))
 
 
 def scatter_gradient(

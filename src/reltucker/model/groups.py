@@ -10,11 +10,11 @@ from torch import Tensor
 from reltucker.kernels import (
     Dropout,
     add_rows,
+    apply_dropout,
     grouped_queries_backward,
     grouped_queries_forward,
     has_loops,
 )
-from reltucker.model.dropout import dropped
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RelationGroups:
     def products(self, matrices: Tensor, rows: Tensor, dropout: Dropout) -> Tensor:
         """(U, d, d), (B, d) to x_b^T M_u, differentiable, with dropout on M."""
         apply: Callable[..., Tensor] = _Products.apply
-        return apply(dropped(matrices, dropout), rows, self)
+        return apply(matrices, rows, self, dropout)
 
     def spread(self, values: Tensor) -> Tensor:
         """(U, ...) to the value of each row's group (B, ...), differentiable. The gradient is
@@ -174,16 +174,24 @@ class _Spread(torch.autograd.Function):
 
 
 class _Products(torch.autograd.Function):
-    """Rows x_b of group u to x_b^T M_u."""
+    """Rows x_b of group u to x_b^T M_u, where M is masked by the dropout on the way."""
 
     @staticmethod
-    def forward(ctx: Any, matrices: Tensor, rows: Tensor, groups: RelationGroups) -> Tensor:
-        ctx.groups = groups
+    def forward(
+        ctx: Any, matrices: Tensor, rows: Tensor, groups: RelationGroups, dropout: Dropout
+    ) -> Tensor:
+        ctx.groups, ctx.dropout = groups, dropout
+        if dropout.rate > 0.0:
+            matrices = apply_dropout(matrices.contiguous(), dropout)
         ctx.save_for_backward(matrices, rows)
         return groups.plain_products(matrices, rows)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         matrices, rows = ctx.saved_tensors
-        for_rows = ctx.groups.plain_products(matrices.transpose(1, 2), gradient)
-        return ctx.groups.outer_products(rows, gradient), for_rows, None
+        groups: RelationGroups = ctx.groups
+        for_matrices = groups.outer_products(rows, gradient)
+        if ctx.dropout.rate > 0.0:
+            apply_dropout(for_matrices, ctx.dropout, for_matrices)
+        for_rows = groups.plain_products(matrices.transpose(1, 2), gradient)
+        return for_matrices, for_rows, None, None

@@ -11,7 +11,7 @@ that occur in train; the true entity is never among them.
 import torch
 from torch import Tensor
 
-from reltucker.kernels import draw_candidates, sampled_softmax, scatter_gradient
+from reltucker.kernels import draw_candidates, sampled_softmax, scatter_gradient, shared_softmax
 from reltucker.training.objectives.batches import Batch
 from reltucker.training.objectives.entities import EntityRows
 from reltucker.training.objectives.objective import Keys, Objective
@@ -71,18 +71,21 @@ class SharedNegatives(Objective):
     ) -> tuple[Tensor, Tensor]:
         true, others = entities.matrix[answers], entities.matrix[candidates]
         scores = torch.mm(queries, others.t())
-        scores.masked_fill_(answers.unsqueeze(1) == candidates, -torch.inf)
-        own = (queries * true).sum(dim=1, keepdim=True)
-        logarithm = torch.logsumexp(torch.cat([own, scores], dim=1), dim=1, keepdim=True)
-        share = batch.weights.unsqueeze(1)
-        chosen = ((own - logarithm).exp_() - 1.0) * share
-        weights = scores.sub_(logarithm).exp_().mul_(share)
+        own = (queries * true).sum(dim=1)
+        losses = shared_softmax(own, scores, _places_of(answers, candidates), batch.weights)
+        chosen = own.unsqueeze(1)
         entities.gradient.zero_()
-        entities.add(candidates, weights.t() @ queries)
+        entities.add(candidates, scores.t() @ queries)
         entities.add(answers, chosen * queries)
-        losses = (logarithm - own).squeeze(1) * batch.weights
-        return losses, torch.addmm(chosen * true, weights, others)
+        return losses, torch.addmm(chosen * true, scores, others)
 
     def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> None:
         entities.add(places, rows)
         entities.mask_gradient()
+
+
+def _places_of(answers: Tensor, candidates: Tensor) -> Tensor:
+    """Where each answer stands among the candidates, -1 if nowhere."""
+    ordered, order = torch.sort(candidates)
+    place = torch.searchsorted(ordered, answers).clamp_(max=len(ordered) - 1)
+    return torch.where(ordered[place] == answers, order[place], -1)
