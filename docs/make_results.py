@@ -1,63 +1,153 @@
-"""Write the table of docs/results.md from docs/results/: python docs/make_results.py
+"""Write docs/results.md from docs/results.template.md and docs/results/: python docs/make_results.py
 
 A result file holds the recipe's name, and what `train --json`, `evaluate --json` and
-`describe-model --json` printed for its run.
+`describe-model --json` told of its run; a trial has its settings and validation MRR by epoch;
+docs/published.json has the figures of the paper. In the template,
+
+    {{NAME.PROTOCOL.METRIC}}   is a figure of a result file on test triples, in per cent,
+    {{NAME.KEY}}               another one (density, relation_size, parameters, epochs, minutes),
+    {{A - B}}                  the difference of two figures,
+    {{trial.NAME}}             the best validation MRR of a trial,
+    {{table: NAME}}            one of the tables below.
+
+So no figure is written by hand, and a test makes the page again and compares.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from reltucker.study.tables import Column, Table
 
 DOCS = Path(__file__).parent
-BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
-
-COLUMNS = [
-    Column("recipe", "recipe"),
-    Column("core density", "density", ".3%"),
-    Column("d_r*", "relation_size", ",.0f"),
-    Column("parameters*", "parameters", ",d"),
-    *(
-        Column(f"{protocol} {name}", f"{protocol} {key}", ".1f")
-        for protocol in ("standard", "seen", "paper")
-        for key, name in (("mrr", "MRR"), ("hits@10", "@10"))
-    ),
-    Column("best epoch", "best_epoch", "d"),
-    Column("epochs", "epochs", "d"),
-    Column("minutes", "minutes", ".1f"),
-]
+PROTOCOLS = ("standard", "seen", "paper")
+METRICS = {"mrr": "MRR", "hits@1": "@1", "hits@3": "@3", "hits@10": "@10"}
+FORMATS = {
+    "density": ".2%",
+    "relation_size": ",.0f",
+    "parameters": ",d",
+    "epochs": "d",
+    "best_epoch": "d",
+    "minutes": ".0f",
+}
 
 
-def row(result: dict[str, Any]) -> dict[str, Any]:
-    """A result file as a row of the table; quality in per cent, as in the paper."""
+def figures(result: dict[str, Any]) -> dict[str, Any]:
+    """The figures of a result file by name; quality in per cent, as in the paper."""
     test, train = result["test"], result["train"]
-    quality = {
-        f"{protocol} {key}": 100 * test[protocol][key]
-        for protocol in ("standard", "seen", "paper")
-        for key in ("mrr", "hits@10")
-    }
     return {
         "recipe": result["recipe"],
         "density": test["core_density"],
         "relation_size": test["effective_relation_size"],
         "parameters": test["effective_parameters"],
-        **quality,
+        **{f"{p}.{m}": 100 * test[p][m] for p in PROTOCOLS for m in METRICS},
         "best_epoch": train["best_epoch"],
         "epochs": train["epochs"],
         "minutes": train["seconds"] / 60,
     }
 
 
+def load(folder: Path) -> dict[str, Any]:
+    """The JSON files of a folder by name."""
+    return {
+        path.stem: json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.glob("*.json"))
+    }
+
+
+class Page:
+    """What the template can name."""
+
+    def __init__(self) -> None:
+        self.results = {name: figures(r) for name, r in load(DOCS / "results").items()}
+        self.trials = load(DOCS / "results" / "trials")
+        self.published = json.loads((DOCS / "published.json").read_text(encoding="utf-8"))
+
+    def render(self) -> str:
+        """docs/results.md."""
+        template = (DOCS / "results.template.md").read_text(encoding="utf-8")
+        return re.sub(r"\{\{(.+?)\}\}", lambda found: self.show(found[1].strip()), template)
+
+    def show(self, name: str) -> str:
+        """What stands in place of {{name}}."""
+        if name.startswith("table: "):
+            table: Table = getattr(self, f"{name.removeprefix('table: ')}_table")()
+            return table.to_markdown().strip()
+        if " - " in name:
+            first, second = (self.value(part) for part in name.split(" - "))
+            return f"{first - second:.1f}"
+        key = name.partition(".")[2]
+        return format(self.value(name), FORMATS.get(key, ".1f"))
+
+    def value(self, name: str) -> Any:
+        """The figure with this name."""
+        file, _, key = name.partition(".")
+        if file == "trial":
+            return 100 * max(mrr for _, mrr in self.trials[key]["valid"])
+        return self.results[file][key]
+
+    def of_folder(self, folder: str) -> list[dict[str, Any]]:
+        """The results of the recipes of one folder."""
+        return [r for r in self.results.values() if r["recipe"].startswith(f"{folder}/")]
+
+    def best_table(self) -> Table:
+        """The recipes of recipes/best."""
+        columns = [
+            Column("recipe", "recipe"),
+            Column("parameters*", "parameters", ",d"),
+            *(Column(f"standard {METRICS[m]}", f"standard.{m}", ".1f") for m in METRICS),
+            Column("seen MRR", "seen.mrr", ".1f"),
+            Column("paper MRR", "paper.mrr", ".1f"),
+            Column("best epoch", "best_epoch", "d"),
+            Column("epochs", "epochs", "d"),
+            Column("minutes", "minutes", ".1f"),
+        ]
+        return Table("", columns, self.of_folder("best"))
+
+    def paper_table(self) -> Table:
+        """The recipes of recipes/paper next to what the paper has for them."""
+        columns = [
+            Column("recipe", "recipe"),
+            Column("core density", "density", ".2%"),
+            Column("d_r*", "relation_size", ",.0f"),
+            Column("parameters*", "parameters", ",d"),
+            *(Column(f"published {METRICS[m]}", f"published.{m}", ".1f") for m in METRICS),
+            *(Column(f"seen {METRICS[m]}", f"seen.{m}", ".1f") for m in METRICS),
+            Column("paper MRR", "paper.mrr", ".1f"),
+            Column("standard MRR", "standard.mrr", ".1f"),
+            Column("best epoch", "best_epoch", "d"),
+            Column("epochs", "epochs", "d"),
+            Column("minutes", "minutes", ".1f"),
+        ]
+        rows = [
+            {**{f"published.{m}": self.published[r["recipe"]].get(m) for m in METRICS}, **r}
+            for r in self.of_folder("paper")
+        ]
+        return Table("", columns, rows)
+
+    def trials_table(self) -> Table:
+        """Every trial with the settings that are its own, and its best validation MRR."""
+        rows = []
+        for name, trial in self.trials.items():
+            settings = ", ".join(f"{key} {value}" for key, value in trial["settings"].items())
+            epoch, mrr = max(trial["valid"], key=lambda pair: pair[1])
+            last = trial["valid"][-1][0]
+            row = {"trial": name, "settings": settings, "mrr": 100 * mrr, "epoch": epoch}
+            rows.append({**row, "epochs": last})
+        columns = [
+            Column("trial", "trial"),
+            Column("settings", "settings"),
+            Column("valid MRR", "mrr", ".1f"),
+            Column("at epoch", "epoch", "d"),
+            Column("epochs", "epochs", "d"),
+        ]
+        return Table("", columns, rows)
+
+
 def page() -> str:
-    """docs/results.md with its table made anew."""
-    files = sorted((DOCS / "results").glob("*.json"))
-    rows = [row(json.loads(path.read_text(encoding="utf-8"))) for path in files]
-    table = Table("", COLUMNS, rows).to_markdown().strip()
-    text = (DOCS / "results.md").read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+    """docs/results.md made anew."""
+    return Page().render()
 
 
 if __name__ == "__main__":
