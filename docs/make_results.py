@@ -1,4 +1,4 @@
-"""Write docs/results.md from docs/results.template.md and docs/results/: python docs/make_results.py
+"""Write docs/results.md from its template and docs/results/: python docs/make_results.py
 
 A result file holds the recipe's name, and what `train --json`, `evaluate --json` and
 `describe-model --json` told of its run; a trial has its settings and validation MRR by epoch;

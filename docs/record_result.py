@@ -38,7 +38,7 @@ def recorded_trial(path: Path) -> dict[str, Any]:
     recipe, default = Recipe.load(path / "recipe.toml"), Recipe()
     valid = [
         [record["epoch"], round(record["valid"]["seen"]["mrr"], 5)]
-        for record in open_run(path).epochs
+        for record in open_run(path).epochs()
         if record["valid"] is not None
     ]
     changed = {
