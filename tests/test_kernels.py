@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reltucker import kernels
-from reltucker.kernels import Dropout
+from reltucker.kernels import Dropout, negatives
+from reltucker.kernels.compiled import mixed_key
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
@@ -130,6 +131,23 @@ def test_candidates_are_without_replacement_and_uniform() -> None:
     counts = pairs.reshape(10, 10)[~np.eye(10, dtype=bool)]
     expected = 4 * 2000 / 9
     assert ((counts - expected) ** 2 / expected).sum() < 144.6
+
+
+def test_many_candidates_are_drawn_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hash table finds what a scan finds."""
+    true = torch.tensor([3, 500, 999, 1000])
+    many = kernels.draw_candidates(true, 300, 1000, key=8)
+    for row, own in zip(many[:, 1:].tolist(), true.tolist(), strict=True):
+        assert len(set(row)) == 300
+        assert own not in row
+        assert min(row) >= 0
+        assert max(row) <= 999
+    monkeypatch.setattr(negatives, "SCAN_BELOW", 300)
+    scanned = np.empty((4, 301), dtype=np.int64)
+    key = np.uint64(mixed_key(8))
+    with np.errstate(over="ignore"):
+        negatives._floyd_loop.py_func(true.numpy(), 1000, key, scanned)
+    assert torch.equal(torch.from_numpy(scanned), many)
 
 
 def test_all_others_are_drawn_where_the_population_is_that_small() -> None:

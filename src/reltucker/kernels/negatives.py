@@ -20,14 +20,23 @@ def draw_candidates(true: Tensor, count: int, population: int, key: int) -> Tens
     return torch.from_numpy(out).to(true.device)
 
 
+SCAN_BELOW = 64
+"""Up to so many draws of a row are looked through one by one; beyond, a hash table finds them."""
+
+
 @compiled(parallel=False)
 def _floyd_loop(true: Any, population: int, key: np.uint64, out: Any) -> None:
     state = key
     count = out.shape[1] - 1
+    slots = 4
+    while slots < 4 * count and count > SCAN_BELOW:
+        slots *= 2
+    table = np.empty(slots, dtype=np.int64)
     for b in range(out.shape[0]):
         out[b, 0] = true[b]
         # One number fewer where the true one is among them; those from it on move up by one below.
         size = population - 1 if true[b] < population else population
+        table[:] = -1
         for n in range(1, count + 1):
             # splitmix64; the high word times the range is uniform to within 2^-32 * population.
             state += np.uint64(0x9E3779B97F4A7C15)
@@ -37,11 +46,28 @@ def _floyd_loop(true: Any, population: int, key: np.uint64, out: Any) -> None:
             z ^= z >> np.uint64(31)
             last = size - count + n - 1
             drawn = np.int64(((z >> np.uint64(32)) * np.uint64(last + 1)) >> np.uint64(32))
-            for m in range(1, n):
-                if out[b, m] == drawn:
-                    drawn = last
-                    break
+            if count > SCAN_BELOW:
+                # `last` is larger than all drawn so far, so it is never there.
+                drawn = drawn if _put(table, drawn) else last
+                _put(table, drawn)
+            else:
+                for m in range(1, n):
+                    if out[b, m] == drawn:
+                        drawn = last
+                        break
             out[b, n] = drawn
         for n in range(1, count + 1):
             if out[b, n] >= true[b]:
                 out[b, n] += 1
+
+
+@compiled(parallel=False)
+def _put(table: Any, number: int) -> bool:
+    """Put a number into a hash table with free places (-1); False if it is there already."""
+    place = (number * 0x9E3779B1) & (table.size - 1)
+    while table[place] >= 0:
+        if table[place] == number:
+            return False
+        place = (place + 1) & (table.size - 1)
+    table[place] = number
+    return True
