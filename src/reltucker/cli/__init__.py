@@ -70,6 +70,8 @@ def main() -> None:
             raise
         _fail("error: out of memory; use smaller dimensions or a smaller batch", 2)
     except _StoppedError as stopped:
+        for number in (signal.SIGINT, signal.SIGTERM):  # another one while Python ends is no news
+            signal.signal(number, signal.SIG_IGN)
         advice = (
             "a training run goes on with `reltucker resume RUN`, a study or "
             "a search by the same command"

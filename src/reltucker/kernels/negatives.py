@@ -62,7 +62,7 @@ def _floyd_loop(true: Any, population: int, key: np.uint64, out: Any) -> None:
 
 
 @compiled(parallel=False)
-def _put(table: Any, number: int) -> bool:
+def _put(table: Any, number: Any) -> bool:
     """Put a number into a hash table with free places (-1); False if it is there already."""
     place = (number * 0x9E3779B1) & (table.size - 1)
     while table[place] >= 0:
