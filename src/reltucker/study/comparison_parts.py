@@ -1,0 +1,414 @@
+"""The parts of a comparison of fits: one method for each table or figure of the paper."""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reltucker.errors import ReltuckerError
+from reltucker.evaluation import PROTOCOLS, Protocol
+from reltucker.study.chart_style import AnyChart
+from reltucker.study.charts import comparison_bars, mixing_heat_map, relation_bars
+from reltucker.study.comparison_charts import cost_bars, quality_against
+from reltucker.study.fits import Fit, Fits
+from reltucker.study.inspection import (
+    MIXING_COLUMNS,
+    absolute_mixing,
+    describe_mixing,
+    most_frequent,
+)
+from reltucker.study.quality import Certainty, check_counted, differences, qualities
+from reltucker.study.relation_wise import compare_relations
+from reltucker.study.skyline import skyline
+from reltucker.study.tables import Column, Table
+
+PATTERNS = 4
+"""How many of the most frequent relations are drawn where none are named."""
+
+MODEL = [Column("model", "model"), Column("d_e", "entity_dim", "d")]
+SIZES = [
+    Column("d_r", "relation_dim", "d"),
+    Column("d_r*", "effective_relation_size", ",.0f"),
+    Column("parameters*", "effective_parameters", ",d"),
+]
+QUALITY = [
+    Column(name, key, ".3f", best="max", interval=True)
+    for key, name in (
+        ("mrr", "MRR"),
+        ("hits@1", "HITS@1"),
+        ("hits@3", "HITS@3"),
+        ("hits@10", "HITS@10"),
+    )
+]
+MRR = QUALITY[0]
+RUN = Column("run", "run")
+DIFFERENCE = [
+    Column("difference of MRR", "difference", "+.4f", interval=True),
+    Column("p", "p", ".4f"),
+]
+ADJUSTED = Column("p, Holm", "p_holm", ".4f")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a comparison shows.
+
+    `max_entity_dim` limits the table of best fits. `sparse` and `against` name the two runs of the
+    relation-wise comparison: the first gives the diagonals and the heat maps of `relations`.
+    """
+
+    protocol: Protocol = "seen"
+    max_entity_dim: int | None = None
+    relations: tuple[str, ...] = ()
+    sparse: str | None = None
+    against: str | None = None
+    certainty: Certainty = field(default_factory=Certainty)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One subject: what is said about it, its tables, its charts with captions, by file name."""
+
+    heading: str
+    text: str
+    tables: dict[str, Table]
+    charts: dict[str, tuple[AnyChart, str]] = field(default_factory=dict)
+
+
+class Comparing:
+    """A comparison in the making: the fits with their figures, and a method for each part."""
+
+    def __init__(self, fits: Fits, options: Options) -> None:
+        check_counted(fits.fits)
+        self.fits = fits
+        self.options = options
+        self.protocol, self.certainty = options.protocol, options.certainty
+        self.others = [p for p in PROTOCOLS if p != options.protocol]
+        self.quality = {
+            p: dict(
+                zip(
+                    (fit.name for fit in fits.fits),
+                    qualities(fits.fits, p, self.certainty),
+                    strict=True,
+                )
+            )
+            for p in PROTOCOLS
+        }
+        self.best_fits = self._best_fits()
+        by_size = self._best_of_each(fits.fits, lambda fit: (fit.kind, fit.entity_dim))
+        self.by_size = sorted(by_size, key=lambda fit: (self._place(fit), fit.entity_dim))
+
+    def parts(self) -> list[Part]:
+        """All of them, in the paper's order."""
+        parts = [self.best(), self.entity_size(), self.skyline(), self.patterns()]
+        if len(self.fits.fits) > 1:
+            parts.append(self.relations())
+        parts += [self.cost(), self.baselines(), self.all_fits()]
+        return parts
+
+    # -- the parts ----------------------------------------------------------------------------
+
+    def best(self) -> Part:
+        """The paper's main table, the other protocols, and the differences between models."""
+        limit = self.options.max_entity_dim
+        rows = [self.row(fit) for fit in self.best_fits]
+        up_to = "" if limit is None else f" up to entity size {limit}"
+        columns = [*MODEL, *SIZES, *QUALITY]
+        columns += [Column(f"MRR, {p}", f"{p} mrr", ".3f", best="max") for p in self.others]
+        protocols = [
+            {"model": fit.kind, "protocol": p, "run": fit.name, **self.quality[p][fit.name]}
+            for fit in self.best_fits
+            for p in PROTOCOLS
+        ]
+        plain = [Column(column.header, column.key, ".3f", interval=True) for column in QUALITY]
+        columns_by_protocol = [Column("model", "model"), Column("protocol", "protocol"), *plain]
+        return Part(
+            "The best fit of each model",
+            "d_r*: effective relation size; parameters*: effective number of parameters, that is "
+            "free and not zero. d_r is left out where it follows from d_e.",
+            {
+                "best": Table(f"Best fit of each model{up_to}", [*columns, RUN], rows),
+                "protocols": Table(
+                    "The same fits under every protocol", [*columns_by_protocol, RUN], protocols
+                ),
+                "differences": self._differences(),
+            },
+            {"best": (comparison_bars(rows), f"The best fit of each model{up_to}")},
+        )
+
+    def _differences(self) -> Table:
+        """Pairs of the best fits, or of all fits where they are of one model."""
+        compared: Sequence[Fit] = self.best_fits
+        if len(compared) == 1:
+            compared = self.fits.fits
+        pairs = list(itertools.combinations(compared, 2))
+        found = differences(pairs, self.protocol, self.certainty)
+        rows = [
+            {"first": first.label, "second": second.label, **difference}
+            for (first, second), difference in zip(pairs, found, strict=True)
+        ]
+        columns = [Column("first", "first"), Column("second", "second"), *DIFFERENCE, ADJUSTED]
+        return Table("Differences, first minus second, with a paired test", columns, rows)
+
+    def entity_size(self) -> Part:
+        """MRR against d_e."""
+        rows = [self.row(fit) for fit in self.by_size]
+        chart = quality_against(rows, "entity_dim", "entity size d_e")
+        return Part(
+            "Quality and entity size",
+            "The best fit of each model and entity size.",
+            {"entity-size": Table("MRR by entity size", [*MODEL, *SIZES, MRR, RUN], rows)},
+            {"entity-size": (chart, "MRR against entity size, with intervals")},
+        )
+
+    def skyline(self) -> Part:
+        """MRR against effective parameters, dominated fits left out."""
+        kept: list[Fit] = []
+        for _, group in _groups(self.fits.fits, lambda fit: fit.kind):
+            sizes = [fit.sizes.effective_parameters for fit in group]
+            kept += [group[i] for i in skyline(sizes, [self.merit(fit) for fit in group])]
+        rows = [self.row(fit) for fit in kept]
+        title = "effective number of parameters (d_e beside the points)"
+        chart = quality_against(rows, "effective_parameters", title, note="entity_dim")
+        return Part(
+            "Quality and effective parameters",
+            "The skyline: a fit is left out if another fit of the same model has at most as many "
+            "effective parameters and at least its MRR on the validation triples, and is better in "
+            f"one of the two. {len(kept)} of {len(self.fits.fits)} fits stay.",
+            {"skyline": Table("Fits that are not dominated", [*MODEL, *SIZES, MRR, RUN], rows)},
+            {"skyline": (chart, "MRR against effective parameters, dominated fits left out")},
+        )
+
+    def patterns(self) -> Part:
+        """|M_k| of chosen relations as heat maps."""
+        fit, graph = self.sparse_fit(), self.fits.graph
+        chosen = [graph.relations.find(name) for name in self.options.relations]
+        chosen = chosen or most_frequent(graph, PATTERNS)
+        run = fit.open()
+        rows = [describe_mixing(run, k) for k in chosen]
+        charts: dict[str, tuple[AnyChart, str]] = {}
+        for number, (k, row) in enumerate(zip(chosen, rows, strict=True), start=1):
+            chart = mixing_heat_map(absolute_mixing(run, k), row["label"])
+            charts[f"pattern-{number}"] = (chart, f"|M| of {row['label']} in {fit.label}")
+        return Part(
+            "Learned sparsity patterns",
+            f"|M_k| in {fit.label}: bright cells are pairs of coordinates that interact. "
+            f"{fit.sizes.core_density:.4%} of its core's entries are not zero. Diagonal: the sum "
+            "of the absolute diagonal values of M_k, also as a share of all absolute values.",
+            {"patterns": Table(f"Mixing matrices of {fit.label}", MIXING_COLUMNS, rows)},
+            charts,
+        )
+
+    def relations(self) -> Part:
+        """Two fits side by side on the most frequent relations."""
+        first = self.sparse_fit()
+        second = self.other_fit(first)
+        found = compare_relations(self.fits, first, second, self.protocol, self.certainty)
+        names = (
+            [first.kind, second.kind] if first.kind != second.kind else [first.name, second.name]
+        )
+        columns = [
+            Column("train triples", "triples", ",d"),
+            Column("tested", "tested", ",d"),
+            Column("diagonal", "diagonal", ",.2f"),
+            *(
+                Column(f"{name} {header}", f"{which}_{key}", ".3f", interval=True)
+                for key, header in (("mrr", "MRR"), ("hits@10", "HITS@10"))
+                for which, name in zip(("first", "second"), names, strict=True)
+            ),
+            *DIFFERENCE,
+            ADJUSTED,
+        ]
+        bars = [
+            {
+                "relation": row["shown"],
+                "model": name,
+                **{f"mrr{end}": row.get(f"{which}_mrr{end}") for end in ("", "_low", "_high")},
+            }
+            for row in found.relations
+            for which, name in zip(("first", "second"), names, strict=True)
+            if row["group"] and row["tested"]
+        ]
+        charts = {}
+        if bars:
+            caption = "MRR on the relations with the strongest diagonals, then with the weakest"
+            charts["relations"] = (relation_bars(bars), caption)
+        count = len(found.relations)
+        return Part(
+            "Relation by relation",
+            f"{first.label} and {second.label} on the {count} most frequent relations of train, "
+            f"by the sum of absolute diagonal values of the mixing matrices of {first.name}; "
+            "groups are judged over the queries of their relations together.",
+            {
+                "relation-groups": Table(
+                    "The relations with the strongest and with the weakest diagonals",
+                    [Column("relations", "group"), *columns],
+                    found.groups,
+                ),
+                "relations": Table(
+                    f"The {count} most frequent relations, strongest diagonal first",
+                    [Column("relation", "label"), Column("group", "group"), *columns],
+                    found.relations,
+                ),
+            },
+            charts,
+        )
+
+    def cost(self) -> Part:
+        """Time, memory and operations."""
+        rows = []
+        for fit in self.by_size:
+            row = {**self.row(fit), **fit.cost.to_dict(), "fit": f"{fit.kind} {fit.entity_dim}"}
+            memory = fit.cost.peak_memory_bytes
+            row["peak_mebibytes"] = None if memory is None else memory / 2**20
+            row["epoch_gigaoperations"] = fit.cost.epoch_operations / 1e9
+            row["query_megaoperations"] = fit.cost.query_operations / 1e6
+            rows.append(row)
+        columns = [
+            *MODEL,
+            SIZES[-1],
+            Column("epochs", "epochs", ",d"),
+            Column("best epoch", "best_epoch", ",d"),
+            Column("s / epoch", "seconds_per_epoch", ",.3f"),
+            Column("s in all", "seconds", ",.1f"),
+            Column("peak MiB", "peak_mebibytes", ",.0f"),
+            Column("billion ops / epoch", "epoch_gigaoperations", ",.3f"),
+            Column("million ops / query", "query_megaoperations", ",.3f"),
+            RUN,
+        ]
+        return Part(
+            "Cost",
+            "Seconds per epoch are those of training alone; seconds in all include validation. "
+            "Peak memory is the largest resident size of the training process until the fit "
+            "ended, so that fits made one after another in one process share it. Operations are "
+            "counted for the model that was kept: per epoch of training, forward and backward; per "
+            "query to rank all entities.",
+            {"cost": Table("Cost of the best fit of each model and entity size", columns, rows)},
+            {"cost": (cost_bars(rows), "Time, memory and operations")},
+        )
+
+    def baselines(self) -> Part:
+        """With and without reciprocal relations."""
+        fits = sorted(self.by_size, key=lambda fit: (fit.model, fit.entity_dim, fit.reciprocal))
+        pairs = [
+            (later, earlier)
+            for earlier, later in itertools.pairwise(fits)
+            if (earlier.model, earlier.entity_dim) == (later.model, later.entity_dim)
+        ]
+        found = dict(
+            zip(
+                (later.name for later, _ in pairs),
+                differences(pairs, self.protocol, self.certainty),
+                strict=True,
+            )
+        )
+        rows = [
+            {
+                **self.row(fit),
+                "base": fit.model,
+                "model": f"{fit.kind} {fit.entity_dim}",
+                **found.get(fit.name, {}),
+            }
+            for fit in fits
+        ]
+        columns = [
+            Column("model", "base"),
+            Column("d_e", "entity_dim", "d"),
+            Column("reciprocal", "reciprocal"),
+            *SIZES[1:],
+            *QUALITY,
+            *DIFFERENCE,
+            RUN,
+        ]
+        said = (
+            "Differences are those of a fit with reciprocal relations to the one without."
+            if pairs
+            else "No model of one entity size was fitted both with and without them."
+        )
+        return Part(
+            "With and without reciprocal relations",
+            "With reciprocal relations (?, k, j) is asked as (j, k^-1, ?), each inverse having an "
+            f"embedding of its own. {said}",
+            {"baselines": Table("Fits with and without reciprocal relations", columns, rows)},
+            {"baselines": (comparison_bars(rows), "With and without reciprocal relations")},
+        )
+
+    def all_fits(self) -> Part:
+        """Every fit that was compared."""
+        rows = [self.row(fit) for fit in self.fits.fits]
+        columns = [
+            RUN,
+            *MODEL,
+            *SIZES,
+            Column("core density", "core_density", ".4%"),
+            Column("MRR on valid", "valid_mrr", ".3f", best="max"),
+            MRR,
+        ]
+        return Part("All fits", "In the order given.", {"fits": Table("All fits", columns, rows)})
+
+    # -- what the parts share -----------------------------------------------------------------
+
+    def merit(self, fit: Fit) -> float:
+        """By what fits are chosen: the MRR on valid; without valid triples that on the split."""
+        if fit.valid_mrr is not None:
+            return fit.valid_mrr[self.protocol]
+        return float(self.quality[self.protocol][fit.name]["mrr"])
+
+    def row(self, fit: Fit) -> dict[str, Any]:
+        """All figures of a fit, under the chosen protocol and beside it the others."""
+        return {
+            "run": fit.name,
+            "model": fit.kind,
+            "reciprocal": fit.reciprocal,
+            "entity_dim": fit.entity_dim,
+            "relation_dim": fit.relation_dim,
+            **fit.sizes.to_dict(),
+            "valid_mrr": None if fit.valid_mrr is None else fit.valid_mrr[self.protocol],
+            **self.quality[self.protocol][fit.name],
+            **{
+                f"{p} {key}": value
+                for p in self.others
+                for key, value in self.quality[p][fit.name].items()
+            },
+        }
+
+    def sparse_fit(self) -> Fit:
+        """The named run, or the first sparse one, or the first."""
+        if self.options.sparse is not None:
+            return self.fits.named(self.options.sparse)
+        return next((fit for fit in self.fits.fits if fit.is_sparse), self.fits.fits[0])
+
+    def other_fit(self, first: Fit) -> Fit:
+        """The named run, or the first of another model, or the first other one."""
+        if self.options.against is not None:
+            other = self.fits.named(self.options.against)
+            if other is first:
+                raise ReltuckerError(f"{other.name} cannot be compared with itself by relation")
+            return other
+        others = [fit for fit in self.fits.fits if fit is not first]
+        return next((fit for fit in others if fit.model != first.model), others[0])
+
+    def _best_fits(self) -> list[Fit]:
+        limit = self.options.max_entity_dim
+        small = [fit for fit in self.fits.fits if limit is None or fit.entity_dim <= limit]
+        if not small:
+            raise ReltuckerError(f"no run has an entity size of at most {limit}")
+        return self._best_of_each(small, lambda fit: fit.kind)
+
+    def _best_of_each(self, fits: Sequence[Fit], key: Callable[[Fit], Any]) -> list[Fit]:
+        """The fit with the highest merit for each key; of equal ones that with fewer parameters."""
+        return [
+            max(group, key=lambda fit: (self.merit(fit), -fit.sizes.effective_parameters))
+            for _, group in _groups(fits, key)
+        ]
+
+    def _place(self, fit: Fit) -> int:
+        return [other.kind for other in self.fits.fits].index(fit.kind)
+
+
+def _groups(fits: Iterable[Fit], key: Callable[[Fit], Any]) -> list[tuple[Any, list[Fit]]]:
+    """Fits by key, in the order of first mention."""
+    groups: dict[Any, list[Fit]] = {}
+    for fit in fits:
+        groups.setdefault(key(fit), []).append(fit)
+    return list(groups.items())
