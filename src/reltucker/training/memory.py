@@ -3,6 +3,7 @@
 import ctypes
 import os
 import sys
+from pathlib import Path
 
 from torch import Tensor
 
@@ -53,12 +54,26 @@ def use_huge_pages(*tensors: Tensor) -> None:
             madvise(ctypes.c_void_p(begin), ctypes.c_size_t(length), advice)
 
 
+CONTAINER_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+"""Where Linux tells a container its limit: control groups of the second and of the first kind."""
+
+
 def physical_memory() -> float:
-    """Bytes of the machine's memory; without a limit where the system does not tell."""
+    """Bytes of memory that the machine or the container has; without a limit where the system does
+    not tell."""
     try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
-        return float("inf")
+        memory = float("inf")
+    for path in CONTAINER_LIMITS:
+        try:
+            memory = min(memory, float(path.read_text(encoding="ascii")))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return memory
 
 
 def peak_memory() -> int | None:
