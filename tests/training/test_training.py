@@ -18,8 +18,7 @@ from reltucker.errors import GraphError, ReltuckerError, RunError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES
 from reltucker.run import open_run, train
-from reltucker.training import BEST, CHECKPOINT, Recipe, RunFolder, Training
-from reltucker.training import memory
+from reltucker.training import BEST, CHECKPOINT, Recipe, RunFolder, Training, memory
 from reltucker.training.memory import physical_memory
 from reltucker.training.stopping import EarlyStopping
 from tests.conftest import random_graph
