@@ -130,7 +130,11 @@ class Page:
         """Every trial with the settings that are its own, and its best validation MRR."""
         rows = []
         for name, trial in self.trials.items():
-            settings = ", ".join(f"{key} {value}" for key, value in trial["settings"].items())
+            settings = ", ".join(
+                f"{key.partition('.')[2]} {value}"
+                for key, value in trial["settings"].items()
+                if key not in ("train.epochs", "train.patience")
+            )
             epoch, mrr = max(trial["valid"], key=lambda pair: pair[1])
             last = trial["valid"][-1][0]
             row = {"trial": name, "settings": settings, "mrr": 100 * mrr, "epoch": epoch}

@@ -39,7 +39,7 @@ def recorded_trial(path: Path) -> dict[str, Any]:
     valid = [
         [record["epoch"], round(record["valid"]["seen"]["mrr"], 5)]
         for record in open_run(path).epochs()
-        if record["valid"] is not None
+        if record.get("valid") is not None
     ]
     changed = {
         f"{part}.{key}": value
