@@ -4,11 +4,11 @@ A result file holds the recipe's name, and what `train --json`, `evaluate --json
 `describe-model --json` told of its run; a trial has its settings and validation MRR by epoch;
 docs/published.json has the figures of the paper. In the template,
 
-    {{NAME.PROTOCOL.METRIC}}   is a figure of a result file on test triples, in per cent,
-    {{NAME.KEY}}               another one (density, relation_size, parameters, epochs, minutes),
-    {{A - B}}                  the difference of two figures,
-    {{trial.NAME}}             the best validation MRR of a trial,
-    {{table: NAME}}            one of the tables below.
+    {{best/NAME.PROTOCOL.METRIC}}   is a figure of a result file on test triples, in per cent,
+    {{best/NAME.KEY}}               another one (density, parameters, epochs, minutes, ...),
+    {{A - B}}                       the difference of two figures,
+    {{trial.NAME}}                  the best validation MRR of a trial,
+    {{table: NAME}}                 one of the tables below.
 
 So no figure is written by hand, and a test makes the page again and compares.
 """
@@ -48,20 +48,19 @@ def figures(result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def load(folder: Path) -> dict[str, Any]:
-    """The JSON files of a folder by name."""
-    return {
-        path.stem: json.loads(path.read_text(encoding="utf-8"))
-        for path in sorted(folder.glob("*.json"))
-    }
+def load(folder: Path) -> list[tuple[str, Any]]:
+    """The names and the contents of the JSON files of a folder."""
+    files = sorted(folder.glob("*.json"))
+    return [(path.stem, json.loads(path.read_text(encoding="utf-8"))) for path in files]
 
 
 class Page:
     """What the template can name."""
 
     def __init__(self) -> None:
-        self.results = {name: figures(r) for name, r in load(DOCS / "results").items()}
-        self.trials = load(DOCS / "results" / "trials")
+        results = [*load(DOCS / "results" / "best"), *load(DOCS / "results" / "paper")]
+        self.results = {result["recipe"]: figures(result) for _, result in results}
+        self.trials = dict(load(DOCS / "results" / "trials"))
         self.published = json.loads((DOCS / "published.json").read_text(encoding="utf-8"))
 
     def render(self) -> str:

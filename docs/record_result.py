@@ -1,8 +1,8 @@
 """Keep the figures of a run for docs/results.md; no triples and no weights are among them.
 
-python docs/record_result.py runs/NAME          a run of recipes/*/NAME.toml: docs/results/NAME.json
-python docs/record_result.py runs/NAME --trial  a trial, judged on validation triples alone:
-                                                docs/results/trials/NAME.json
+python docs/record_result.py RUN recipes/best/NAME.toml   to docs/results/best/NAME.json
+python docs/record_result.py RUN                          a trial, judged on validation triples
+                                                          alone: docs/results/trials/RUN.json
 """
 
 import json
@@ -17,9 +17,8 @@ ROOT = Path(__file__).parents[1]
 TRAINING = ("epochs", "best_epoch", "seconds", "seconds_per_epoch", "standard", "seen", "paper")
 
 
-def recorded_run(path: Path) -> dict[str, Any]:
+def recorded_run(path: Path, recipe: Path) -> dict[str, Any]:
     """What `train`, `evaluate` and `describe-model` tell of a run that has ended."""
-    (recipe,) = (ROOT / "recipes").glob(f"*/{path.name}.toml")
     run = open_run(path)
     if Recipe.load(recipe).model_dump(exclude={"graph"}) != settings_of(path):
         raise SystemExit(f"{path}: trained by other settings than those of {recipe}")
@@ -27,7 +26,7 @@ def recorded_run(path: Path) -> dict[str, Any]:
         raise SystemExit(f"{path}: the training has not ended")
     return {
         "recipe": f"{recipe.parent.name}/{recipe.stem}",
-        "train": {"run": f"runs/{path.name}", **{key: run.result[key] for key in TRAINING}},
+        "train": {"run": f"runs/{recipe.stem}", **{key: run.result[key] for key in TRAINING}},
         "test": run.evaluate("test", progress=False).to_dict(),
         "model": run.describe(),
     }
@@ -57,12 +56,12 @@ def settings_of(path: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Write the file of one run."""
-    path, trial = Path(sys.argv[1]), "--trial" in sys.argv[2:]
-    record = recorded_trial(path) if trial else recorded_run(path)
-    folder = ROOT / "docs" / "results" / ("trials" if trial else "")
-    folder.mkdir(exist_ok=True)
-    text = json.dumps(record, indent=None if trial else 2) + "\n"
-    (folder / f"{path.name}.json").write_text(text, encoding="utf-8")
+    path, recipes = Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]]
+    record = recorded_run(path, recipes[0]) if recipes else recorded_trial(path)
+    name = record["recipe"] if recipes else f"trials/{path.name}"
+    out = ROOT / "docs" / "results" / f"{name}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(record, indent=2 if recipes else None) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

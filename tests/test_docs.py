@@ -22,13 +22,15 @@ def load_script(path: Path) -> object:
 def test_the_table_of_results_is_made_from_the_result_files() -> None:
     script = load_script(ROOT / "docs" / "make_results.py")
     assert script.page() == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    assert list((ROOT / "docs" / "results").glob("*.json"))
+    assert list((ROOT / "docs" / "results" / "paper").glob("*.json"))
 
 
 def test_every_result_has_its_recipe() -> None:
-    for path in (ROOT / "docs" / "results").glob("*.json"):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        assert (ROOT / "recipes" / f"{result['recipe']}.toml").is_file()
+    for folder in ("best", "paper"):
+        for path in (ROOT / "docs" / "results" / folder).glob("*.json"):
+            result = json.loads(path.read_text(encoding="utf-8"))
+            assert result["recipe"] == f"{folder}/{path.stem}"
+            assert (ROOT / "recipes" / f"{result['recipe']}.toml").is_file()
 
 
 def table_row(text: str, first: str) -> list[str]:
