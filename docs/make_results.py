@@ -8,7 +8,8 @@ docs/published.json has the figures of the paper. In the template,
     {{best/NAME.KEY}}               another one (density, parameters, epochs, minutes, ...),
     {{A - B}}                       the difference of two figures,
     {{trial.NAME}}                  the best validation MRR of a trial,
-    {{table: NAME}}                 one of the tables below.
+    {{table: NAME}}                 one of the tables below,
+    {{file: PATH}}                  the text of a file in docs/.
 
 So no figure is written by hand, and a test makes the page again and compares.
 """
@@ -73,6 +74,8 @@ class Page:
         if name.startswith("table: "):
             table: Table = getattr(self, f"{name.removeprefix('table: ')}_table")()
             return table.to_markdown().strip()
+        if name.startswith("file: "):
+            return (DOCS / name.removeprefix("file: ")).read_text(encoding="utf-8").strip()
         if " - " in name:
             first, second = (self.value(part) for part in name.split(" - "))
             return f"{first - second:.1f}"
