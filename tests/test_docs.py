@@ -1,6 +1,8 @@
 """Figures in the documentation come from result files and cannot drift from them."""
 
+import csv
 import importlib.util
+import io
 import json
 import re
 from pathlib import Path
@@ -113,6 +115,40 @@ def test_the_figures_of_loading_are_those_of_the_result_file() -> None:
         expected = [f"{figures['seconds']:.2f}", f"{figures['peak_gib']:.2f} GiB"]
         assert table_row(text, name) == expected
     assert f"The ratio is {measured['ratio']:.2f} " in text
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs" / "study").glob("*/comparison.json")), ids=lambda p: p.parent.name
+)
+def test_a_comparison_is_that_of_the_recorded_runs(path: Path) -> None:
+    """Its figures are those of the result files, its differences theirs, its tables made of it."""
+    tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
+    mrr = {}
+    for row in tables["fits"]:
+        result = ROOT / "docs" / "results" / "paper" / f"{row['run']}.json"
+        test = json.loads(result.read_text(encoding="utf-8"))["test"]
+        for metric in ("mrr", "hits@1", "hits@3", "hits@10"):
+            assert row[metric] == pytest.approx(test["seen"][metric], abs=1e-4)
+            assert row[f"paper {metric}"] == pytest.approx(test["paper"][metric], abs=1e-4)
+        assert row["effective_parameters"] == test["effective_parameters"]
+        assert row["mrr_low"] < row["mrr"] < row["mrr_high"]
+        mrr[row["run"]] = row["mrr"]
+    for row in tables["differences"]:
+        first, second = (re.findall(r"\((.+)\)", row[side])[0] for side in ("first", "second"))
+        assert row["difference"] == pytest.approx(mrr[first] - mrr[second], abs=1e-9)
+    headers = {"MRR": "mrr", "difference of MRR": "difference", "diagonal": "diagonal"}
+    compared = 0
+    for name, rows in tables.items():
+        found = list(
+            csv.DictReader(io.StringIO((path.parent / "tables" / f"{name}.csv").read_text()))
+        )
+        assert len(found) == len(rows)
+        for shown, row in zip(found, rows, strict=True):
+            for header, key in headers.items():
+                if shown.get(header):
+                    assert float(shown[header]) == pytest.approx(row[key])
+                    compared += 1
+    assert compared > 50
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.stem)
