@@ -255,7 +255,10 @@ def open_run(path: Path | str) -> Run:
 def _train(
     folder: RunFolder, recipe: Recipe, graph: KnowledgeGraph, progress: bool, restore: bool
 ) -> None:
-    shown = TrainingProgress(recipe.model.name, recipe.train.epochs) if progress else None
+    shown = None
+    if progress:
+        past = folder.epochs() if restore else []
+        shown = TrainingProgress(recipe.model.name, recipe.train.epochs, past)
     with shown or nullcontext():
         training = Training(recipe, graph, folder, shown)
         if restore:
