@@ -139,9 +139,8 @@ def test_a_comparison_is_that_of_the_recorded_runs(path: Path) -> None:
     headers = {"MRR": "mrr", "difference of MRR": "difference", "diagonal": "diagonal"}
     compared = 0
     for name, rows in tables.items():
-        found = list(
-            csv.DictReader(io.StringIO((path.parent / "tables" / f"{name}.csv").read_text()))
-        )
+        text = (path.parent / "tables" / f"{name}.csv").read_text(encoding="utf-8")
+        found = list(csv.DictReader(io.StringIO(text)))
         assert len(found) == len(rows)
         for shown, row in zip(found, rows, strict=True):
             for header, key in headers.items():
