@@ -1,7 +1,7 @@
 """Progress of long work: bars on a terminal, plain lines elsewhere; always on standard error."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import median
 from types import TracebackType
@@ -74,18 +74,14 @@ def track(description: str, total: int, unit: str) -> Iterator[Callable[[int], N
 class TrainingProgress:
     """Watches a training run: a bar for the epoch's steps, a line or two for its results."""
 
-    def __init__(self, name: str, epochs: int, past: Sequence[dict[str, Any]] = ()) -> None:
-        """`past` are the records of the epochs before this process."""
+    def __init__(self, name: str, epochs: int) -> None:
         self.name = name
         self.epochs = epochs
         self.console = error_console()
         self.best: tuple[float, int] | None = None
-        for record in past:
-            if record.get("best") and "valid" in record:
-                self.best = (record["valid"]["seen"]["mrr"], int(record["epoch"]))
         self.last = ""
         self._seconds: list[float] = []
-        self._first_density: float | None = past[0].get("core_density", 1.0) if past else None
+        self._first_density: float | None = None
         self._shown = -LINE_SECONDS
         self._bar: Progress | None = None
 

@@ -255,14 +255,14 @@ def open_run(path: Path | str) -> Run:
 def _train(
     folder: RunFolder, recipe: Recipe, graph: KnowledgeGraph, progress: bool, restore: bool
 ) -> None:
-    shown = None
-    if progress:
-        past = folder.epochs() if restore else []
-        shown = TrainingProgress(recipe.model.name, recipe.train.epochs, past)
+    shown = TrainingProgress(recipe.model.name, recipe.train.epochs) if progress else None
     with shown or nullcontext():
         training = Training(recipe, graph, folder, shown)
         if restore:
             training.restore()
+            stopping = training.stopping
+            if shown is not None and stopping.best_epoch > 0:
+                shown.best = (stopping.best_mrr, stopping.best_epoch)
         training.run()
 
 
