@@ -36,6 +36,7 @@ ALL_OF_IT = [
     "train.query_dropout=0.1",
     "train.relation_dropout=0.1",
     "train.given_dropout=0.1",
+    "train.averaged_epochs=1.5",
 ]
 
 

@@ -72,21 +72,26 @@ def test_a_larger_lambda_gives_a_sparser_core(tmp_path: Path) -> None:
     assert density[0] > density[1] > density[2]
 
 
+@pytest.mark.parametrize("averaged", [0, 2])
 @pytest.mark.parametrize("stop", [2, 5, 9, 13])
-def test_a_resumed_run_equals_an_unbroken_one_across_retirement(stop: int, tmp_path: Path) -> None:
-    graph = random_graph(2)
-    unbroken = train(graph, recipe(), out=tmp_path / "unbroken", progress=False)
-    folder = RunFolder.create(tmp_path / "broken", recipe(), graph)
+def test_a_resumed_run_equals_an_unbroken_one_across_retirement(
+    stop: int, averaged: int, tmp_path: Path
+) -> None:
+    graph, wanted = random_graph(2), recipe(f"train.averaged_epochs={averaged}")
+    unbroken = train(graph, wanted, out=tmp_path / "unbroken", progress=False)
+    folder = RunFolder.create(tmp_path / "broken", wanted, graph)
     with pytest.raises(KeyboardInterrupt):
-        Training(recipe(), graph, folder, StopAfter(stop)).run()
+        Training(wanted, graph, folder, StopAfter(stop)).run()
     open_run(tmp_path / "broken").resume(progress=False)
     assert figures(tmp_path / "broken") == figures(unbroken.path)
     for name in (BEST, CHECKPOINT):
         expected, got = load_file(unbroken.path / name), load_file(tmp_path / "broken" / name)
         assert expected.keys() == got.keys()
         assert all(torch.equal(expected[key], got[key]) for key in expected)
-    held = load_file(unbroken.path / CHECKPOINT)["model.core.entries"]
-    assert 0 < len(held) < 8 * 8 * 4  # entries were retired on the way
+    held = load_file(unbroken.path / CHECKPOINT)
+    assert 0 < len(held["model.core.entries"]) < 8 * 8 * 4  # entries were retired on the way
+    if averaged:
+        assert held["mean.core.values"].shape == held["model.core.values"].shape
 
 
 def test_the_run_holds_and_serves_active_entries_only(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from reltucker.errors import GraphError, RecipeError, RunError, ScoreError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, RelationalTucker, sizes_of
+from reltucker.training.averaging import WeightAverage
 from reltucker.training.memory import (
     keep_freed_memory,
     peak_memory,
@@ -73,8 +74,8 @@ def check(recipe: Recipe, graph: KnowledgeGraph) -> None:
     check_objective(recipe.train, graph.seen_entities)
     with torch.device("meta"):
         model = build_model(recipe, len(graph.entities), len(graph.relations))
-    # A parameter, its gradient, one or two numbers of the optimiser, and the best value so far.
-    copies = 5 if recipe.train.optimizer == "adam" else 4
+    # A parameter, its gradient, one or two numbers of the optimiser, the best value so far, a mean.
+    copies = 4 + (recipe.train.optimizer == "adam") + bool(recipe.train.averaged_epochs)
     needed = copies * BYTES * sum(parameter.numel() for parameter in model.parameters())
     if needed > physical_memory():
         raise RecipeError(
@@ -107,6 +108,7 @@ class Training:
         self.threads = threads_for(self.model, settings)
         use_huge_pages(self.model.E.detach())
         self.optimizer = self._make_optimizer()
+        self.average = WeightAverage(self.model, settings.averaged_epochs)
         self.schedule = Schedule(settings)
         self.objective = make_objective(self.model, settings, graph)
         self.validation = Validation(settings, graph)
@@ -145,18 +147,8 @@ class Training:
         trained = time.monotonic() - began
         self.epoch += 1
         self.model.eval()
-        density = self.model.core.density()
-        record: dict[str, Any] = {"epoch": self.epoch, "loss": loss, "core_density": density}
-        if self.validation.possible:
-            record |= self._validate(density)
-        else:
-            # Without valid triples the last epoch that is sparse enough counts.
-            record["best"] = self.stopping.is_sparse_enough(density)
-            if record["best"]:
-                self.stopping.best_epoch = self.epoch
-        if record["best"]:
-            state = self.model.serving_state()
-            self.best = {name: value.cpu().clone() for name, value in state.items()}
+        with self.average.in_place_of_weights(self.model):
+            record = {"epoch": self.epoch, "loss": loss} | self._judge()
         self.training_seconds += trained
         self.seconds += time.monotonic() - began
         record |= {
@@ -167,6 +159,22 @@ class Training:
         self.folder.append_epoch(record)
         if self.watcher is not None:
             self.watcher.epoch(record)
+
+    def _judge(self) -> dict[str, Any]:
+        """What the epoch has made of the model, for its record; the best so far is kept."""
+        density = self.model.core.density()
+        record: dict[str, Any] = {"core_density": density}
+        if self.validation.possible:
+            record |= self._validate(density)
+        else:
+            # Without valid triples the last epoch that is sparse enough counts.
+            record["best"] = self.stopping.is_sparse_enough(density)
+            if record["best"]:
+                self.stopping.best_epoch = self.epoch
+        if record["best"]:
+            state = self.model.serving_state()
+            self.best = {name: value.cpu().clone() for name, value in state.items()}
+        return record
 
     def _validate(self, density: float) -> dict[str, Any]:
         """What validation, if it is due, adds to the epoch's record."""
@@ -199,6 +207,7 @@ class Training:
             for key, value in states[name].items():
                 changed = value.dim() > 0 and value.shape != parameter.shape
                 self.optimizer.state[parameter][key].copy_(value[kept] if changed else value)
+        self.average.select(self.model, kept)
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         optimizer = make_optimizer(self.model, self.recipe.train)
@@ -217,6 +226,8 @@ class Training:
             chosen = order[step * batch_size : (step + 1) * batch_size]
             rate = self.schedule.rate(self.epoch + (step + 1) / steps)
             total += self.step(chosen, rate) * len(chosen)
+            if self.average.is_due(step, steps):
+                self.average.update(self.model, steps)
             ends.append(time.monotonic())
             if self.watcher is not None:
                 self.watcher.step(self.epoch + 1, step + 1, steps)
@@ -284,6 +295,8 @@ class Training:
             tensors.setdefault(f"model.{name}", value)  # what is no parameter, such as indexes
         for name, value in self.best.items():
             tensors[f"best.{name}"] = value
+        for name, value in self.average.means.items():
+            tensors[f"mean.{name}"] = value
         state = {
             "epoch": self.epoch,
             "best_epoch": self.stopping.best_epoch,
@@ -291,6 +304,7 @@ class Training:
             "waited": self.stopping.waited,
             "validation": self.validation.state(),
             "schedule": {"factor": self.schedule.factor, "waited": self.schedule.waited},
+            "averaged": self.average.updates,
             "seconds": self.seconds,
             "training_seconds": self.training_seconds,
         }
@@ -318,6 +332,10 @@ class Training:
             self.best = {
                 k.removeprefix("best."): v for k, v in tensors.items() if k.startswith("best.")
             }
+            self.average.restore(
+                {k.removeprefix("mean."): v for k, v in tensors.items() if k.startswith("mean.")},
+                int(state.get("averaged", 0)),
+            )
             self.epoch = int(state["epoch"])
             self.stopping.best_epoch = int(state["best_epoch"])
             self.stopping.best_mrr = float(state["best_mrr"])

@@ -128,6 +128,11 @@ class TrainSettings(_Settings):
     )
     decay: float = Field(0.95, gt=0.0, le=1.0, description="factor of the schedule")
     plateau_patience: int = Field(3, ge=1, description="epochs, see `schedule`")
+    averaged_epochs: float = Field(
+        0.0,
+        ge=0.0,
+        description="judge and keep the mean of the weights over about so many epochs; 0: the last",
+    )
     entity_dropout: Rate = Field(0.3, description="dropout on entity embeddings")
     given_dropout: Rate = Field(0.0, description="dropout on the given entity of a question")
     relation_dropout: Rate = Field(0.0, description="dropout on relation embeddings")

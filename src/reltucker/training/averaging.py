@@ -1,0 +1,74 @@
+"""A running mean of the weights, which is judged and kept in their place."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+UPDATES = 32
+"""How often an epoch the mean takes the weights in; every time costs a pass over them."""
+
+
+class WeightAverage:
+    """The mean of the weights over about the last `epochs` epochs: equal shares until so many have
+    passed, exponentially fading ones then. Over no epochs, the weights themselves.
+
+    The steps of a constant learning rate wander around a good place; their mean lies nearer to it
+    than the last of them. Running means and variances of a normalisation are averaged likewise.
+    """
+
+    def __init__(self, model: nn.Module, epochs: float) -> None:
+        self.epochs = epochs
+        self.updates = 0
+        self.means: dict[str, Tensor] = {}
+        if epochs:
+            self.means = {name: value.detach().clone() for name, value in _floats(model)}
+
+    def is_due(self, step: int, steps: int) -> bool:
+        """Whether to update after this step, from 0, of so many in an epoch."""
+        return bool(self.epochs) and (step + 1) * UPDATES // steps > step * UPDATES // steps
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, steps: int) -> None:
+        """Take the weights in, in an epoch of so many steps."""
+        self.updates += 1
+        remembered = self.epochs * min(UPDATES, steps)
+        share = 1.0 / min(self.updates, max(1.0, remembered))
+        for name, value in _floats(model):
+            self.means[name].lerp_(value, share)
+
+    def select(self, model: nn.Module, kept: Tensor) -> None:
+        """Only these entries of the core are still there."""
+        for name, value in _floats(model):
+            if self.epochs and self.means[name].shape != value.shape:
+                self.means[name] = self.means[name][kept]
+
+    def restore(self, means: dict[str, Tensor], updates: int) -> None:
+        """The mean of a checkpoint."""
+        if means.keys() != self.means.keys():
+            raise ValueError("it has no mean of the weights, or one that is not asked for")
+        self.means = {name: means[name].to(mean.device) for name, mean in self.means.items()}
+        self.updates = updates
+
+    @contextmanager
+    def in_place_of_weights(self, model: nn.Module) -> Iterator[None]:
+        """Within it the model has the mean as its weights; nothing is copied."""
+        self._swap(model)
+        try:
+            yield
+        finally:
+            self._swap(model)
+
+    def _swap(self, model: nn.Module) -> None:
+        for name, value in _floats(model):
+            if self.epochs:
+                value.data, self.means[name] = self.means[name], value.data
+
+
+def _floats(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and the buffers that hold real numbers."""
+    yield from model.named_parameters()
+    for name, value in model.named_buffers():
+        if value.is_floating_point():
+            yield name, value
