@@ -91,6 +91,21 @@ def test_the_figures_of_objectives_are_those_of_the_result_file() -> None:
     ) in text
 
 
+def test_the_profile_is_that_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    path = ROOT / "benchmarks" / "results" / "profile-shared-negatives.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    found = {row["function"]: f"{row['ms']:.2f}" for row in measured["functions"]}
+    rows = re.findall(r"^\| `([\w.]+)` \| [^|]+ \| (\d+\.\d\d) \|$", text, re.MULTILINE)
+    rows += re.findall(r"`(sampled\._judge|torch\.\w+)` \((\d+\.\d\d)\)", text)
+    assert len(rows) == 10
+    for name, ms in rows:
+        function = next(full for full in found if name in full)
+        assert ms == found[function]
+    whole = f"{measured['ms_per_step']:.1f} ms, where the necessary operations take"
+    assert f"{whole} {measured['ms_of_operations']:.1f}." in text
+
+
 def test_the_figures_of_a_large_graph_are_those_of_the_result_file() -> None:
     text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     path = ROOT / "benchmarks" / "results" / "large-graph.json"
