@@ -81,6 +81,21 @@ def test_gradients_of_queries_equal_those_of_the_explicit_tensor(name: str, seed
         assert torch.allclose(slices.grad, explicit.grad, atol=1e-9)
 
 
+@pytest.mark.parametrize("relation_dim", [1, 2, 3, 4, 5, 9])
+def test_relation_queries_of_a_dense_core_are_its_slices(relation_dim: int) -> None:
+    generator = torch.Generator().manual_seed(relation_dim)
+    tensor = torch.randn(6, 6, relation_dim, dtype=torch.double, generator=generator)
+    subjects, objects = torch.randn(2, 7, 6, dtype=torch.double, generator=generator)
+    core = CORES["drt"].of(tensor)
+    queries = core.relation_queries(subjects, objects)
+    expected = torch.einsum("abl,na,nb->nl", tensor, subjects, objects)
+    assert torch.allclose(queries, expected, atol=1e-9)
+    weights = torch.randn(7, relation_dim, dtype=torch.double, generator=generator)
+    (queries * weights).sum().backward()
+    gradient = torch.einsum("nl,na,nb->lab", weights, subjects, objects).flatten(1)
+    assert torch.allclose(core.slices.grad, gradient, atol=1e-9)
+
+
 def test_complex_core_is_the_papers_figure() -> None:
     g = CORES["complex"].build(4, None, 1).tensor()
     expected = torch.zeros(4, 4, 4)
