@@ -44,8 +44,8 @@ class DenseCore(MatrixCore):
         return (relations @ self.slices).view(-1, self.entity_dim, self.entity_dim)
 
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
-        """t_l = e_i^T G_l e_j: as the product of vec(e_i e_j^T) with the slices, or of e_i^T G_l, of
-        which there are fewer numbers where d_r is small, with e_j."""
+        """t_l = e_i^T G_l e_j: the product of vec(e_i e_j^T) with the slices, or that of e_i^T G_l,
+        which has fewer numbers where d_r is small, with e_j."""
         if 2 * self.relation_dim <= self.entity_dim:
             half = subjects @ self.slices.view(-1, self.entity_dim, self.entity_dim)
             return (half * objects).sum(dim=2).t()
