@@ -125,7 +125,7 @@ class Page:
             *TRAINING,
         ]
         rows = [
-            {**{f"published.{m}": self.published[r["recipe"]].get(m) for m in METRICS}, **r}
+            {**{f"published.{m}": self.published.get(r["recipe"], {}).get(m) for m in METRICS}, **r}
             for r in self.of_folder("paper")
         ]
         return Table("", columns, rows)
