@@ -1,6 +1,7 @@
 """A search as a whole, with worker processes: its result folder, and its blindness to test."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,22 @@ def test_workers_that_cannot_work_are_told_of(
 ) -> None:
     # The children of this process find no package of that name.
     monkeypatch.setenv("PYTHONHOME", str(tmp_path / "nowhere"))
+    with pytest.raises(StudyError, match="the workers cannot work"):
+        run_search(
+            quick_recipe(graph_files), space_of(SPACE), out=tmp_path / "o", trials=1, progress=False
+        )
+
+
+def test_workers_that_die_before_they_read_their_job_are_told_of(
+    tmp_path: Path, graph_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dead(subprocess.Popen[str]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.wait()
+
+    monkeypatch.setenv("PYTHONHOME", str(tmp_path / "nowhere"))
+    monkeypatch.setattr("reltucker.search.workers.subprocess.Popen", Dead)
     with pytest.raises(StudyError, match="the workers cannot work"):
         run_search(
             quick_recipe(graph_files), space_of(SPACE), out=tmp_path / "o", trials=1, progress=False

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from reltucker.errors import StudyError
@@ -34,8 +35,7 @@ class Workers:
             if code is None:
                 continue
             del self._processes[number]
-            if process.stdin is not None:
-                process.stdin.close()
+            _close(process)
             self._failures = self._failures + 1 if code == 1 else 0
             if self._failures == ATTEMPTS:
                 raise StudyError(f"the workers cannot work: {self._last_words(number)}")
@@ -50,8 +50,7 @@ class Workers:
             process.terminate()
         for process in self._processes.values():
             process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
+            _close(process)
         self._processes.clear()
 
     def _start(self, number: int) -> subprocess.Popen[str]:
@@ -74,8 +73,9 @@ class Workers:
                 start_new_session=True,
             )
         assert process.stdin is not None
-        process.stdin.write(job.model_dump_json() + "\n")
-        process.stdin.flush()
+        with suppress(BrokenPipeError):  # it is dead already, which `attend` will see
+            process.stdin.write(job.model_dump_json() + "\n")
+            process.stdin.flush()
         return process
 
     def _log(self, number: int) -> Path:
@@ -84,3 +84,10 @@ class Workers:
     def _last_words(self, number: int) -> str:
         lines = self._log(number).read_text(encoding="utf-8", errors="replace").splitlines()
         return lines[-1] if lines else "no reason was given"
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    """Close the pipe; what a dead process has not read is dropped."""
+    if process.stdin is not None:
+        with suppress(BrokenPipeError):
+            process.stdin.close()
