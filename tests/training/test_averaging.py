@@ -11,7 +11,7 @@ from torch import nn
 
 from reltucker.errors import RunError
 from reltucker.run import open_run, train
-from reltucker.training import BEST, RunFolder, Training
+from reltucker.training import BEST, CHECKPOINT, RunFolder, Training
 from reltucker.training.averaging import UPDATES, WeightAverage
 from tests.conftest import random_graph
 from tests.training.test_training import quick
@@ -98,4 +98,15 @@ def test_a_checkpoint_without_the_mean_is_told_of(tmp_path: Path) -> None:
     )
     (run.path / "result.json").unlink()
     with pytest.raises(RunError, match=r"does not fit the run's recipe .*mean of the weights"):
+        open_run(run.path).resume(progress=False)
+
+
+def test_a_mean_of_other_sizes_is_told_of(tmp_path: Path) -> None:
+    recipe = quick("train.averaged_epochs=2")
+    run = train(random_graph(2), recipe, out=tmp_path / "run", progress=False)
+    tensors, state = RunFolder(run.path).load_tensors(CHECKPOINT)
+    tensors["mean.E"] = tensors["mean.E"][:-1].clone()
+    RunFolder(run.path).save_tensors(CHECKPOINT, tensors, state)
+    (run.path / "result.json").unlink()
+    with pytest.raises(RunError, match=r"does not fit the run's recipe .*of other sizes"):
         open_run(run.path).resume(progress=False)

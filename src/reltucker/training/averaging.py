@@ -44,11 +44,12 @@ class WeightAverage:
             if self.epochs and self.means[name].shape != value.shape:
                 self.means[name] = self.means[name][kept]
 
-    def restore(self, means: dict[str, Tensor], updates: int) -> None:
-        """The mean of a checkpoint."""
-        if means.keys() != self.means.keys():
-            raise ValueError("it has no mean of the weights, or one that is not asked for")
-        self.means = {name: means[name].to(mean.device) for name, mean in self.means.items()}
+    def restore(self, model: nn.Module, means: dict[str, Tensor], updates: int) -> None:
+        """The mean of a checkpoint, whose weights the model has already."""
+        weights = dict(_floats(model)) if self.epochs else {}
+        if {k: v.shape for k, v in means.items()} != {k: v.shape for k, v in weights.items()}:
+            raise ValueError("its mean of the weights is missing, of other sizes, or not asked for")
+        self.means = {name: means[name].to(value.device) for name, value in weights.items()}
         self.updates = updates
 
     @contextmanager

@@ -333,6 +333,7 @@ class Training:
                 k.removeprefix("best."): v for k, v in tensors.items() if k.startswith("best.")
             }
             self.average.restore(
+                self.model,
                 {k.removeprefix("mean."): v for k, v in tensors.items() if k.startswith("mean.")},
                 int(state.get("averaged", 0)),
             )
