@@ -1,10 +1,10 @@
 """Where the time of a training step goes, function by function.
 
-    python -m benchmarks.profile [--data FOLDER] [--steps N] [--json FILE] [--set KEY=VALUE ...]
+    python -m benchmarks.profile [--objective NAME] [--set KEY=VALUE ...] [--steps N] [--json FILE]
 
-Functions of the package and calls into torch are told apart; the time of a compiled loop is that of
-the function which calls it. Steps of DRT 100/237 with shared negatives by default, the settings of
-`python -m benchmarks --objectives` otherwise; FB15K-237.
+Functions of the package, compiled loops and calls into torch are told apart; operators such as @
+count for the function that has them. Steps of DRT 100/237 with shared negatives by default, the
+settings of `python -m benchmarks --objectives` otherwise; FB15K-237.
 """
 
 import argparse
