@@ -43,7 +43,7 @@ def necessary_operations(recipe: Recipe, graph: KnowledgeGraph, seed: int = 0) -
         return 3.0 * scores
     queries = 2 * 2 * len(graph.train) * d_e * d_e
     distinct = sum(len(torch.unique(batch)) for batch in relations)
-    mixing = 0 if core.is_fixed else 2 * distinct * core.relation_dim * d_e * d_e
+    mixing = 0 if core.learns == "nothing" else 2 * distinct * core.relation_dim * d_e * d_e
     return 3.0 * (mixing + queries + scores)
 
 

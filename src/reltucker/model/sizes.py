@@ -55,6 +55,6 @@ def sizes_of(model: RelationalTucker, view: View = "fixed") -> Sizes:
         return Sizes(core.free_entries(), relations, entities, model.relations, core.density())
     # Relation by relation: all mixing matrices at once may not fit into memory.
     nonzero = sum(int(torch.count_nonzero(core.mixing_matrices(r[None]))) for r in model.R)
-    free = relations if core.is_fixed else nonzero
+    free = relations if core.learns == "nothing" else nonzero
     density = nonzero / (len(model.R) * core.entity_dim**2)
     return Sizes(free, 0, entities, model.relations, density)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 
 from reltucker.errors import RecipeError
-from reltucker.model.cores import GatedCore
 from reltucker.training import Recipe, build_model
 
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
@@ -43,12 +42,8 @@ def bounds_of(recipe: Recipe, entities: int, relations: int) -> Bounds:
     """nnfp(E) + nnfp(R) + nnfp(G) with no entry zero by chance, without holding the model."""
     with torch.device("meta"):
         model = build_model(recipe, entities, relations)
-    core = model.core
-    embeddings = model.E.numel() + model.R.numel()
-    entries = 0 if core.is_fixed else core.entity_dim**2 * core.relation_dim
-    if isinstance(core, GatedCore):
-        return Bounds(embeddings, entries)
-    return Bounds(embeddings + entries, 0)
+    least, most = model.core.entry_range()
+    return Bounds(model.E.numel() + model.R.numel() + least, most - least)
 
 
 def within_budget(recipe: Recipe, bounds: Bounds, limit: int) -> Recipe | None:

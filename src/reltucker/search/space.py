@@ -19,12 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from reltucker.errors import RecipeError
 from reltucker.model import CORES
-from reltucker.model.cores import FixedCore
 from reltucker.training import Recipe
 
 SHIPPED = Path(__file__).parent / "spaces"
 PAPER_GRAPHS = ("fb15k-237", "wn18rr")
-PAPER_MODELS = ("srt", "drt", "complex")
 LARGEST_GRID = 1_000_000
 
 Scalar = bool | int | float | str
@@ -151,8 +149,9 @@ class Space:
                     f"--space paper: the paper has grids for {' and '.join(PAPER_GRAPHS)}, not for "
                     f"{graph!r}; use --space default or a space file of your own"
                 )
-            column = model if model in PAPER_MODELS else "complex"
-            path = SHIPPED / f"paper-{graph}-{column}.toml"
+            path = SHIPPED / f"paper-{graph}-{model}.toml"
+            if not path.exists():
+                path = SHIPPED / f"paper-{graph}-complex.toml"
         else:
             path = SHIPPED / ("default-grid.toml" if as_grid else "default.toml")
         _, space = cls.load(path)
@@ -162,7 +161,7 @@ class Space:
             key
             for key in space.parameters
             if (key.startswith("core.") and key.removeprefix("core.") not in core.options)
-            or (key == "model.relation_dim" and issubclass(core, FixedCore))
+            or (key == "model.relation_dim" and core.learns == "nothing")
         }
         return replace(space.without(unfit), source=name)
 

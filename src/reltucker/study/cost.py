@@ -94,7 +94,7 @@ def query_operations(model: RelationalTucker) -> float:
 def mixing_entries(model: RelationalTucker) -> float:
     """nnz(M): how many entries of a mixing matrix are not zero, on average over relations."""
     core = model.core
-    if core.is_fixed:  # every entry of G has a place of its own in M_k
+    if core.learns == "nothing":  # every entry of G has a place of its own in M_k
         return float(core.nonzero_entries())
     if core.density() == 1.0:
         return float(core.entity_dim**2)

@@ -16,18 +16,6 @@ from reltucker.progress import track
 from reltucker.run import Run, open_run
 from reltucker.study.cost import Cost, cost_of
 
-MODEL_NAMES = {
-    "drt": "DRT",
-    "srt": "SRT",
-    "rescal": "RESCAL",
-    "distmult": "DistMult",
-    "cp": "CP",
-    "complex": "ComplEx",
-    "hole": "HolE",
-    "analogy": "Analogy",
-}
-"""As papers write them."""
-
 
 @dataclass(frozen=True)
 class Fit:
@@ -145,11 +133,11 @@ def _judge(
     return Fit(
         name=name,
         path=run.path,
-        model=MODEL_NAMES[settings.name],
+        model=model.core.title,
         reciprocal=settings.reciprocal,
-        is_sparse=settings.name == "srt",
+        is_sparse=model.core.learns == "pattern",
         entity_dim=model.core.entity_dim,
-        relation_dim=None if model.core.is_fixed else model.core.relation_dim,
+        relation_dim=None if model.core.learns == "nothing" else model.core.relation_dim,
         sizes=sizes_of(model),
         valid_mrr=valid_mrr,
         ranking=rank_split(model, graph, split, advance=advance),

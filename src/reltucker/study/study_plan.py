@@ -4,18 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from reltucker.errors import GraphError, StudyError
 from reltucker.graph import KnowledgeGraph
 from reltucker.graph.catalog import open_graph
 from reltucker.model import CORES
-from reltucker.model.cores import FixedCore, MatrixCore
 from reltucker.search import Space
 from reltucker.search.budget import bounds_of
 from reltucker.search.inputs import recipe_and_space
 from reltucker.search.paper_sampler import GUIDED_POINTS, RANDOM_POINTS
 from reltucker.search.plan import digest
 from reltucker.search.search import make_plan, trial_count
-from reltucker.training import Recipe
+from reltucker.training import Recipe, build_model
 
 MODELS = ("complex", "drt", "srt")
 SIZES = (50, 100, 200)
@@ -44,10 +45,9 @@ class PlannedFit:
 
     @property
     def work(self) -> int:
-        """How the time of a trial grows with the entity size, within one model: as d_e^2 where
-        mixing matrices are free, else as d_e."""
-        size = self.recipe.model.entity_dim
-        return size**2 if issubclass(CORES[self.model], MatrixCore) else size
+        """How the time of a trial grows with the entity size, within one model."""
+        with torch.device("meta"):
+            return build_model(self.recipe, 1, 1).core.query_work()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; a relation_dim of None is searched, or follows from entity_dim."""
@@ -113,7 +113,7 @@ def plan_study(
             (f"{model}-{size}", {"model.name": model, "model.entity_dim": size}) for model in models
         ]
     if reciprocal:
-        fixed = [model for model in models if issubclass(CORES[model], FixedCore)]
+        fixed = [model for model in models if CORES[model].learns == "nothing"]
         if not fixed:
             raise StudyError(
                 "--reciprocal is for models with a fixed core; add complex to --models"

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,11 @@ class Core(nn.Module, ABC):
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
+    """The model's name as the paper writes it."""
+    learns: ClassVar[Literal["nothing", "entries", "pattern"]]
+    """Of the core: nothing where it is fixed, so that d_r follows from d_e and all free parameters
+    of a relation are in r_k; its entries; or also which of its entries exist."""
     options: ClassVar[frozenset[str]] = frozenset()
     """Settings of a recipe's section [core] that this core takes."""
 
@@ -75,11 +80,6 @@ class Core(nn.Module, ABC):
     def reset(self, draw: Draw) -> None:
         """Draw the learned entries anew; a fixed core has none."""
 
-    @property
-    @abstractmethod
-    def is_fixed(self) -> bool:
-        """Whether G is given, so that all free parameters of a relation are in r_k."""
-
     @abstractmethod
     def nonzero_by_slice(self) -> Tensor:
         """How many entries of each slice G_l are not zero, be they fixed or learned: (d_r,)."""
@@ -131,7 +131,17 @@ class Core(nn.Module, ABC):
 
     def free_entries(self) -> int:
         """nnfp(G): how many entries of the core are free parameters and not zero."""
-        return 0 if self.is_fixed else self.nonzero_entries()
+        return 0 if self.learns == "nothing" else self.nonzero_entries()
+
+    def entry_range(self) -> tuple[int, int]:
+        """The least and the most free entries that the core may end with."""
+        most = 0 if self.learns == "nothing" else self.entity_dim**2 * self.relation_dim
+        return (0 if self.learns == "pattern" else most), most
+
+    def query_work(self) -> int:
+        """How the work from a given entity's row to its query grows, M_k being there: as d_e where
+        M_k has a few entries in a row."""
+        return self.entity_dim
 
     def density(self) -> float:
         """The share of entries of G that are not zero."""
@@ -149,6 +159,10 @@ def default_relation_dim(entity_dim: int, relation_dim: int | None, relations: i
 
 class MatrixCore(Core):
     """A core whose compact form is the matrices M_k (U, d_e, d_e) themselves."""
+
+    def query_work(self) -> int:
+        """As d_e^2: a product with M_k."""
+        return self.entity_dim**2
 
     def queries(
         self,

@@ -13,7 +13,8 @@ class DenseCore(MatrixCore):
     """G is a parameter. It is stored as (d_r, d_e * d_e), so that all M_k are one product R G."""
 
     name = "drt"
-    is_fixed = False
+    title = "DRT"
+    learns = "entries"
 
     def __init__(self, entity_dim: int, relation_dim: int) -> None:
         super().__init__(entity_dim, relation_dim)

@@ -24,7 +24,7 @@ Entries = tuple[Tensor, Tensor, Tensor, Tensor]
 class FixedCore(Core):
     """A core without parameters: d_r follows from d_e, and G from its entries."""
 
-    is_fixed = True
+    learns = "nothing"
 
     def __init__(self, entity_dim: int) -> None:
         super().__init__(entity_dim, self.relation_dim_for(entity_dim))
@@ -82,6 +82,7 @@ class RescalCore(FixedCore, MatrixCore):
     """RESCAL: d_r = d_e^2, and every entry of r_k has a place of its own: M_k = reshape(r_k)."""
 
     name = "rescal"
+    title = "RESCAL"
 
     @classmethod
     def relation_dim_for(cls, entity_dim: int) -> int:
@@ -152,6 +153,7 @@ class DistMultCore(RowCore):
     """DistMult: M_k = diag(r_k), hence symmetric scores."""
 
     name = "distmult"
+    title = "DistMult"
 
     def entries(self) -> Entries:
         """g_iii = 1."""
@@ -175,6 +177,7 @@ class CpCore(RowCore):
     """CP: x describes an entity as subject, y as object; M_k = ((0, diag r_k), (0, 0))."""
 
     name = "cp"
+    title = "CP"
 
     @classmethod
     def relation_dim_for(cls, entity_dim: int) -> int:
@@ -206,6 +209,7 @@ class ComplexCore(RowCore):
     """ComplEx: real and imaginary parts; M_k = ((diag a, diag b), (-diag b, diag a))."""
 
     name = "complex"
+    title = "ComplEx"
 
     @classmethod
     def relation_dim_for(cls, entity_dim: int) -> int:
@@ -254,6 +258,7 @@ class HoleCore(RowCore):
     """HolE: s = r_k . (e_i * e_j) with * the circular correlation, computed by FFT."""
 
     name = "hole"
+    title = "HolE"
 
     def entries(self) -> Entries:
         """g_(t, (l + t) mod d_e, l) = 1."""
@@ -283,6 +288,7 @@ class AnalogyCore(RowCore):
     """
 
     name = "analogy"
+    title = "Analogy"
     options = frozenset({"scalar_share"})
 
     def __init__(self, entity_dim: int, scalar_share: float = 0.5) -> None:

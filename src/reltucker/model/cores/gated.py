@@ -27,7 +27,8 @@ class GatedCore(MatrixCore):
     """
 
     name = "srt"
-    is_fixed = False
+    title = "SRT"
+    learns = "pattern"
     options = frozenset(
         {
             "l0_weight",
