@@ -1,5 +1,6 @@
 import math
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -59,11 +60,12 @@ def test_sampled_softmax_and_its_gradients(
     candidates = torch.randint(12, (size, width), generator=generator)
     scores = torch.einsum("bd,bnd->bn", queries, entities[candidates])
     first = torch.zeros(size, dtype=torch.long)
-    expected = torch.nn.functional.cross_entropy(scores, first, reduction="none")
+    shares = torch.rand(size, generator=generator, dtype=dtype)
+    expected = torch.nn.functional.cross_entropy(scores, first, reduction="none") * shares
     (expected.sum() + (entities[given] * rows).sum()).backward()
 
     losses, weights, query_gradient = kernels.sampled_softmax(
-        queries.detach(), entities.detach(), candidates
+        queries.detach(), entities.detach(), candidates, shares
     )
     assert torch.allclose(losses, expected, atol=1e-5)
     assert torch.allclose(query_gradient, queries.grad, atol=1e-5)
@@ -114,7 +116,7 @@ def test_a_score_that_is_not_finite_reaches_the_loss(value: float) -> None:
     entities = torch.ones(5, 4)
     entities[3, 1] = value
     losses, _, _ = kernels.sampled_softmax(
-        torch.full((1, 4), 10.0), entities, torch.tensor([[0, 1, 3]])
+        torch.full((1, 4), 10.0), entities, torch.tensor([[0, 1, 3]]), torch.ones(1)
     )
     assert not torch.isfinite(losses).all()
 
@@ -146,7 +148,7 @@ def test_many_candidates_are_drawn_as_few_are(monkeypatch: pytest.MonkeyPatch) -
     scanned = np.empty((4, 301), dtype=np.int64)
     key = np.uint64(mixed_key(8))
     with np.errstate(over="ignore"):
-        negatives._floyd_loop.py_func(true.numpy(), 1000, key, scanned)
+        negatives._floyd.py_func(true.numpy(), 1000, key, scanned)
     assert torch.equal(torch.from_numpy(scanned), many)
 
 
@@ -189,13 +191,36 @@ def test_rank_kernel_equals_its_torch_reference(seed: int, seen: int, broken: bo
     )
 
 
+def loss_of(
+    loss: kernels.Loss, scores: torch.Tensor, targets: kernels.Targets, width: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The losses of all rows and the gradient for their scores, block by block."""
+    count = scores.shape[1]
+    blocks = [slice(begin, min(begin + width, count)) for begin in range(0, count, width)]
+    losses = torch.zeros(len(scores), dtype=torch.float64)
+    sums, known = kernels.RowSums.of(scores), len(blocks) > 1
+    if loss == "softmax" and known:
+        for block in blocks:
+            kernels.add_to_sums(scores[:, block].contiguous(), sums)
+    gradient = torch.empty_like(scores)
+    for block in blocks:
+        part = scores[:, block].clone(memory_format=torch.contiguous_format)
+        if loss == "softmax":
+            kernels.softmax_gradient(part, block, targets, sums, losses, known)
+        else:
+            kernels.binary_gradient(part, block, targets, losses)
+        gradient[:, block] = part
+    if loss == "softmax":
+        losses += targets.weights.double() * sums.logarithms()
+    return losses, gradient
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from(["softmax", "binary"]),
     st.integers(1, 7),
     st.integers(1, 40),
-    st.integers(1, 9),
     st.floats(0, 0.9),
     st.integers(1, 40),
     st.sampled_from([torch.float32, torch.float64]),
@@ -205,47 +230,33 @@ def test_losses_over_all_entities_and_their_gradients(
     loss: kernels.Loss,
     size: int,
     count: int,
-    dim: int,
     smoothing: float,
     width: int,
     dtype: torch.dtype,
 ) -> None:
     """Loops and torch operations, whole rows and blocks of `width` entities, against autograd."""
     generator = torch.Generator().manual_seed(seed)
-    queries = 3 * torch.randn(size, dim, generator=generator, dtype=dtype)
-    entities = torch.randn(count, dim, generator=generator, dtype=dtype)
+    scores = 9 * torch.randn(size, count, generator=generator, dtype=dtype)
     weights = torch.rand(size, generator=generator, dtype=dtype)
     labels = torch.rand(size, count, generator=generator) < 0.2
     labels[torch.arange(size), torch.randint(count, (size,), generator=generator)] = True
     starts = torch.nn.functional.pad(labels.sum(1).cumsum(0), (1, 0))
     answers = torch.nonzero(labels)[:, 1]
-    gradient = torch.full_like(entities, 9.0)
-    losses, query_gradient = kernels.all_entities_loss(
-        loss,
-        queries,
-        entities,
-        starts,
-        answers,
-        weights,
-        smoothing,
-        queries.new_empty(size * min(width, count)),
-        gradient,
-    )
+    targets = kernels.Targets(starts, answers, weights, smoothing, count)
+    losses, gradient = loss_of(loss, scores, targets, width)
 
-    q, e = (x.double().requires_grad_() for x in (queries, entities))
-    scores, y = q @ e.T, labels.double()
+    s, y = scores.double().requires_grad_(), labels.double()
     if loss == "softmax":
         y = (1 - smoothing) * y / y.sum(1, keepdim=True) + smoothing / count
-        expected = -(y * torch.log_softmax(scores, 1)).sum(1) * weights
+        expected = -(y * torch.log_softmax(s, 1)).sum(1) * weights
     else:
         y = (1 - smoothing) * y + smoothing / count
-        each = torch.nn.functional.binary_cross_entropy_with_logits(scores, y, reduction="none")
+        each = torch.nn.functional.binary_cross_entropy_with_logits(s, y, reduction="none")
         expected = each.sum(1) * weights
     expected.sum().backward()
     tolerance = {"rtol": 1e-5, "atol": 1e-4} if dtype == torch.float32 else {}
     assert torch.allclose(losses, expected, **tolerance)
-    assert torch.allclose(query_gradient.double(), q.grad, **tolerance)
-    assert torch.allclose(gradient.double(), e.grad, **tolerance)
+    assert torch.allclose(gradient.double(), s.grad, **tolerance)
 
 
 @pytest.mark.parametrize("loss", ["softmax", "binary"])
@@ -253,25 +264,13 @@ def test_torch_operations_serve_single_precision_too(
     loss: kernels.Loss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on other devices, where there are no loops."""
-    generator = torch.Generator().manual_seed(0)
-    queries, entities = (torch.randn(n, 4, generator=generator) for n in (2, 9))
+    scores = torch.randn(2, 9, generator=torch.Generator().manual_seed(0))
     starts, answers = torch.tensor([0, 2, 3]), torch.tensor([1, 7, 4])
+    targets = kernels.Targets(starts, answers, torch.tensor([0.3, 0.7]), 0.1, 9)
     results = []
     for _ in range(2):
-        gradient = torch.empty_like(entities)
-        losses, for_queries = kernels.all_entities_loss(
-            loss,
-            queries,
-            entities,
-            starts,
-            answers,
-            torch.tensor([0.3, 0.7]),
-            0.1,
-            torch.empty(8),
-            gradient,
-        )
-        results.append((losses, for_queries, gradient))
-        monkeypatch.setattr("reltucker.kernels.all_entities.has_loops", lambda _: False)
+        results.append(loss_of(loss, scores, targets, 4))
+        monkeypatch.setattr("reltucker.kernels.losses.has_loops", lambda _: False)
     for found, expected in zip(*results, strict=True):
         assert torch.allclose(found, expected, atol=1e-5)
 
@@ -282,18 +281,15 @@ def test_torch_operations_serve_single_precision_too(
 def test_a_score_that_is_not_finite_reaches_the_loss_over_all_entities(
     loss: kernels.Loss, value: float, width: int
 ) -> None:
-    entities = torch.ones(5, 4)
-    entities[3, 1] = value
-    starts, answers = torch.tensor([0, 1]), torch.tensor([0])
-    scores, gradient = torch.empty(width), torch.empty(5, 4)
-    losses, _ = kernels.all_entities_loss(
-        loss, torch.ones(1, 4), entities, starts, answers, torch.ones(1), 0.0, scores, gradient
-    )
+    scores = torch.ones(1, 5)
+    scores[0, 3] = value
+    targets = kernels.Targets(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), 0.0, 5)
+    losses, _ = loss_of(loss, scores, targets, width)
     assert not torch.isfinite(losses).any()
 
 
 def test_exponentials_are_those_of_the_library() -> None:
-    from reltucker.kernels.all_entities import exponential
+    from reltucker.kernels.losses import exponential
 
     x = np.linspace(-87, 0, 20_001, dtype=np.float32)
     found = np.array([exponential(value) for value in x])
@@ -309,6 +305,38 @@ def test_rows_are_numbered_by_first_occurrence_and_marks_are_left_clean() -> Non
         assert distinct.tolist() == [7, 2, 0]
         assert places.tolist() == [0, 1, 0, 2, 1]
     assert (marks == -1).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_step_for_some_rows_is_the_dense_one_with_zeros_elsewhere(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    matrix, sums, gradient = torch.rand(3, 6, 5, generator=generator, dtype=dtype).unbind()
+    ids = torch.tensor([4, 1])
+    parameter = torch.nn.Parameter(matrix.clone())
+    dense = torch.optim.Adagrad([parameter], lr=0.3, eps=1e-10)
+    dense.state[parameter]["sum"].copy_(sums)
+    parameter.grad = torch.zeros_like(matrix).index_copy_(0, ids, gradient[:2])
+    dense.step()
+    kernels.adagrad_rows(matrix, sums, ids, gradient[:2], 0.3, 1e-10)
+    assert torch.allclose(matrix, parameter.detach(), atol=1e-6)
+    assert torch.allclose(sums, dense.state[parameter]["sum"], atol=1e-6)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_loops_give_the_same_on_one_thread_and_on_several(threads: int) -> None:
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(threads, before))
+    try:
+        generator = torch.Generator().manual_seed(1)
+        scores = torch.randn(9, 30, generator=generator)
+        starts, answers = torch.arange(10), torch.randint(30, (9,), generator=generator)
+        targets = kernels.Targets(starts, answers, torch.ones(9), 0.0, 30)
+        losses, gradient = loss_of("softmax", scores, targets, 30)
+        expected = torch.nn.functional.cross_entropy(scores, answers, reduction="none")
+        assert torch.allclose(losses.float(), expected, atol=1e-5)
+        assert torch.allclose(gradient.sum(1), torch.zeros(9), atol=1e-5)
+    finally:
+        numba.set_num_threads(before)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.4])

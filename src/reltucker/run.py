@@ -34,7 +34,16 @@ from reltucker.serving import (
     export_embeddings,
     parse_question,
 )
-from reltucker.training import BEST, Recipe, RunFolder, Training, build_model, check, choose_device
+from reltucker.training import (
+    BEST,
+    Recipe,
+    RunFolder,
+    Training,
+    build_model,
+    check,
+    choose_device,
+    settled,
+)
 
 
 @dataclass(frozen=True)
@@ -110,7 +119,8 @@ class Run:
         except (IndexError, KeyError, RuntimeError, ValueError) as error:
             path = self.path / BEST
             raise RunError(f"{path} does not fit the run's recipe and vocabulary") from error
-        return model.eval().to(choose_device("auto")).requires_grad_(False)
+        device = choose_device(self.recipe.train.device)
+        return model.eval().to(device).requires_grad_(False)
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -242,6 +252,7 @@ def train(
         graph = open_graph(graph, labels=recipe.graph.labels, seed=recipe.graph.seed)
     path = Path(out) if out is not None else _free_folder(graph.name, recipe.model.name)
     check(recipe, graph)
+    recipe = settled(recipe, graph)
     folder = RunFolder.create(path, recipe, graph)
     _train(folder, recipe, graph, progress, restore=False)
     return Run(path)

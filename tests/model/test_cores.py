@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reltucker.errors import RecipeError
-from reltucker.kernels import Dropout
-from reltucker.model import CORES, Core, RelationalTucker, RelationGroups
+from reltucker.model import CORES, Arrangement, Core, RelationalTucker
 
 NAMES = sorted(CORES)
 
@@ -54,29 +53,25 @@ def test_gradients_of_queries_equal_those_of_the_explicit_tensor(name: str, seed
     model = make(name, 4, seed)
     generator = torch.Generator().manual_seed(seed)
     k = torch.randint(5, (9,), generator=generator)
-    groups = RelationGroups.of(k)
-    rows = torch.randn(18, 4, dtype=torch.double, generator=generator)
-    left, right = torch.randn(2, 9, 4, dtype=torch.double, generator=generator)
+    asks_subject = torch.rand(9, generator=generator) < 0.5
+    arrangement = Arrangement.of(k, asks_subject, 5)
+    rows, weights = torch.randn(2, 9, 4, dtype=torch.double, generator=generator).unbind()
 
-    def loss(
-        subjects: torch.Tensor, objects: torch.Tensor, relations: torch.Tensor
-    ) -> torch.Tensor:
-        mixing = model.core.mixing(relations[groups.relations])
-        q_objects, q_subjects = model.core.queries(
-            mixing, subjects, objects, groups, Dropout(0.0, 0)
-        )
-        return (q_objects * left).sum() + (q_subjects * right).sum()
+    def loss(given: torch.Tensor, relations: torch.Tensor) -> torch.Tensor:
+        mixing = model.core.mixing(relations[arrangement.relations])
+        return (model.core.queries(mixing, given, arrangement) * weights).sum()
 
-    inputs = [*rows.chunk(2), model.R.detach()]
+    inputs = [rows, model.R.detach()]
     inputs = [x.clone().requires_grad_() for x in inputs]
     assert torch.autograd.gradcheck(loss, inputs, atol=1e-6)
     if name == "drt":
         slices = next(model.core.parameters())
         loss(*inputs).backward()
         explicit = slices.detach().clone().requires_grad_()
-        matrices = (inputs[2][k[groups.order]] @ explicit).view(-1, 4, 4)
-        value = torch.einsum("ba,bac,bc->", inputs[0], matrices, left)
-        value = value + torch.einsum("ba,bac,bc->", right, matrices, inputs[1])
+        matrices = (inputs[1][k[arrangement.order]] @ explicit).view(-1, 4, 4)
+        n = arrangement.objects
+        value = torch.einsum("ba,bac,bc->", inputs[0][:n], matrices[:n], weights[:n])
+        value = value + torch.einsum("ba,bac,bc->", weights[n:], matrices[n:], inputs[0][n:])
         value.backward()
         assert torch.allclose(slices.grad, explicit.grad, atol=1e-9)
 

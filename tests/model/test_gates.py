@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from reltucker.kernels import HardConcrete, gated_backward, gated_forward
-from reltucker.kernels.sparse import sparse_mixing_backward, sparse_mixing_forward
+from reltucker.kernels import sparse_mixing_backward, sparse_mixing_forward
 from reltucker.model import CORES, RelationalTucker, sizes_of
 from reltucker.model.cores import GatedCore
+from reltucker.model.hard_concrete import HardConcrete
 
 PAPER = HardConcrete()
 OTHER = HardConcrete(temperature=0.5, low=-0.2, high=1.3)
@@ -23,7 +23,7 @@ def cumulative(d: HardConcrete, location: float, x: float) -> float:
 
 def draw(d: HardConcrete, location: float, dtype: torch.dtype, key: int = 3) -> torch.Tensor:
     locations = torch.full((SAMPLES,), location, dtype=dtype)
-    return gated_forward(torch.ones_like(locations), locations, key, d)[0]
+    return d.gated(torch.ones_like(locations), locations, key)[0]
 
 
 @pytest.mark.parametrize("location", [-3.0, -0.5, 0.0, 1.0, 3.0])
@@ -67,19 +67,19 @@ def test_gradients_equal_finite_differences(dtype: torch.dtype) -> None:
     key, penalty, step = 9, 0.7, 1e-3
 
     def loss(v: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
-        weights, _, _ = gated_forward(v, a, key, PAPER)
+        weights, _ = PAPER.gated(v, a, key)
         per_entry = weights.double() * gradient.double()
         return per_entry + penalty * PAPER.active_probability(a.double())
 
-    decay = torch.exp(-locations)
-    for_values, for_locations = gated_backward(
-        values, locations, decay, key, PAPER, gradient, penalty
+    inputs = values.clone().requires_grad_(), locations.clone().requires_grad_()
+    for_values, for_locations = torch.autograd.grad(
+        PAPER.gated(*inputs, key), inputs, [gradient, torch.tensor(penalty, dtype=dtype)]
     )
     ahead, behind = loss(values, locations + step), loss(values, locations - step)
     difference = (ahead - behind) / (2 * step)
     # A gate that reaches 0 or 1 within the step has a kink there.
     gates = [
-        gated_forward(torch.ones_like(values), locations + s, key, PAPER)[0] for s in (-step, step)
+        PAPER.gated(torch.ones_like(values), locations + s, key)[0] for s in (-step, step)
     ]
     smooth = ((gates[0] > 0) == (gates[1] > 0)) & ((gates[0] < 1) == (gates[1] < 1))
     assert smooth.float().mean() > 0.95
@@ -88,13 +88,13 @@ def test_gradients_equal_finite_differences(dtype: torch.dtype) -> None:
         difference[smooth],
         atol=2e-3 if dtype == torch.float32 else 1e-5,
     )
-    ones = gated_forward(torch.ones_like(values), locations, key, PAPER)[0]
+    ones, _ = PAPER.gated(torch.ones_like(values), locations, key)
     assert torch.allclose(for_values, gradient * ones, atol=1e-6)
 
 
 def test_the_expected_norm_is_the_sum_of_probabilities() -> None:
     locations = torch.randn(10_000)
-    _, expected, _ = gated_forward(torch.ones_like(locations), locations, 1, PAPER)
+    _, expected = PAPER.gated(torch.ones_like(locations), locations, 1)
     assert expected.item() == pytest.approx(
         PAPER.active_probability(locations).sum().item(), rel=1e-5
     )
@@ -103,11 +103,11 @@ def test_the_expected_norm_is_the_sum_of_probabilities() -> None:
 @pytest.mark.parametrize("location", [-200.0, 200.0])
 def test_locations_far_out_give_whole_gates_and_no_nan(location: float) -> None:
     locations = torch.full((1000,), location)
-    ones = torch.ones_like(locations)
-    weights, expected, decay = gated_forward(ones, locations, 1, PAPER)
+    inputs = torch.ones_like(locations).requires_grad_(), locations.requires_grad_()
+    weights, expected = PAPER.gated(*inputs, 1)
     assert set(weights.tolist()) == {float(location > 0)}
     assert expected.item() == pytest.approx(1000 if location > 0 else 0, abs=1e-3)
-    for gradient in gated_backward(ones, locations, decay, 1, PAPER, ones, 1.0):
+    for gradient in torch.autograd.grad(weights.sum() + expected, inputs):
         assert torch.isfinite(gradient).all()
 
 
@@ -129,7 +129,7 @@ def make(seed: int = 0, **options: float) -> RelationalTucker:
 def close_most(core: GatedCore, kept: int) -> None:
     """Shut all gates for good but the first of a random order."""
     with torch.no_grad():
-        order = torch.randperm(core.size, generator=torch.Generator().manual_seed(4))
+        order = torch.randperm(core.held.size, generator=torch.Generator().manual_seed(4))
         core.locations[order[kept:]] = -20.0
 
 
@@ -145,7 +145,7 @@ def test_entries_are_retired_after_the_warm_up_and_scores_stay() -> None:
     kept = core.begin_epoch(3, steps=10)
     assert kept is not None
     assert len(kept) == len(core.values) == 20
-    assert core.is_sparse
+    assert core.held.is_sparse
     assert torch.equal(core.tensor(), tensor)
     assert torch.allclose(model.eval().score(triples), before, atol=1e-5)
     assert core.nonzero_entries() == sizes_of(model).nnfp_core == int(torch.count_nonzero(tensor))
@@ -155,7 +155,7 @@ def test_a_core_above_the_sparse_share_stays_dense() -> None:
     model = make(sparse_below=0.1)
     close_most(model.core, 20)
     assert model.core.begin_epoch(3, steps=10) is None
-    assert not model.core.is_sparse
+    assert not model.core.held.is_sparse
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

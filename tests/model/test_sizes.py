@@ -31,6 +31,7 @@ def test_sizes_of_a_model_count_what_is_not_zero() -> None:
         "nnfp_entities": 40,
         "relations": 3,
         "core_density": 1.0,
+        "nnfp_normalisation": 0,
         "effective_relation_size": pytest.approx(38 / 3),
         "effective_parameters": 78,
     }

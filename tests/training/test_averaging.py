@@ -105,7 +105,7 @@ def test_a_mean_of_other_sizes_is_told_of(tmp_path: Path) -> None:
     recipe = quick("train.averaged_epochs=2")
     run = train(random_graph(2), recipe, out=tmp_path / "run", progress=False)
     tensors, state = RunFolder(run.path).load_tensors(CHECKPOINT)
-    tensors["mean.E"] = tensors["mean.E"][:-1].clone()
+    tensors["average.means.E"] = tensors["average.means.E"][:-1].clone()
     RunFolder(run.path).save_tensors(CHECKPOINT, tensors, state)
     (run.path / "result.json").unlink()
     with pytest.raises(RunError, match=r"does not fit the run's recipe .*of other sizes"):

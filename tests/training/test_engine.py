@@ -1,5 +1,7 @@
 """Optimisers, schedules, validation and objectives inside of whole training runs."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,25 @@ from safetensors.torch import load_file
 
 from reltucker.errors import RecipeError, RunError
 from reltucker.evaluation import sampled
-from reltucker.model import CORES
+from reltucker.model import CORES, RelationalTucker
 from reltucker.run import open_run, train
-from reltucker.training import BEST, CHECKPOINT, Recipe, RunFolder, Training, TrainSettings
+from reltucker.training import (
+    BEST,
+    CHECKPOINT,
+    Recipe,
+    RunFolder,
+    Training,
+    TrainSettings,
+    settled,
+)
 from reltucker.training.optimizer import Schedule
-from reltucker.training.validation import LONGEST_INTERVAL, SMALLEST_SAMPLE, Validation, plan
+from reltucker.training.validation import (
+    LONGEST_INTERVAL,
+    SMALLEST_SAMPLE,
+    Validation,
+    plan,
+    settle,
+)
 from tests.conftest import random_graph
 from tests.training.test_training import StopAfter, figures, quick
 
@@ -162,7 +178,7 @@ def test_patience_counts_epochs_however_rare_validation_is(tmp_path: Path) -> No
     assert run.result["epochs"] == 6
 
 
-def test_a_slow_validation_is_sampled_and_the_choice_kept(
+def test_a_slow_validation_is_sampled_and_the_choice_is_in_the_recipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reltucker.training.validation.plan", lambda *_: (2, 10))
@@ -174,26 +190,63 @@ def test_a_slow_validation_is_sampled_and_the_choice_kept(
     seen = int(graph.is_seen(graph.valid).sum())
     assert run.result["seen"]["queries"] == 2 * seen  # the final pass is complete
     assert run.result["validated_triples"] == 10
-    training = Training(quick(), graph, RunFolder(tmp_path / "run"), None)
-    training.restore()
-    assert (training.validation.every, training.validation.sample) == (2, 10)
+    written = open_run(run.path).recipe.train
+    assert (written.validate_every, written.validate_triples) == (2, 10)
+    # What is set is left alone.
+    kept = settled(quick("train.validate_every=4"), graph).train
+    assert (kept.validate_every, kept.validate_triples) == (4, None)
 
 
-def test_the_final_pass_is_complete_unless_it_takes_longer_than_training() -> None:
+def test_how_often_to_validate_follows_from_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No clock is asked: a busy machine chooses as an idle one does."""
+    graph = random_graph(2, valid=2000, entities=90)
+    for clock in ("time", "monotonic", "perf_counter", "process_time"):
+        monkeypatch.delattr(f"time.{clock}")
+    small = settled(Recipe(), graph).train
+    assert (small.validate_every, small.validate_triples) == (1, None)
+    with torch.device("meta"):
+        large = RelationalTucker(100_000, 5, CORES["complex"].build(400, None, 5))
+    chosen = settle(Recipe(), large, graph).train
+    assert chosen.validate_every == LONGEST_INTERVAL
+    assert SMALLEST_SAMPLE <= chosen.validate_triples < 2000
+
+
+def test_the_final_pass_is_complete_unless_it_takes_longer_than_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     graph = random_graph(2, valid=2000, entities=90)
     training = Training(quick(), graph, RunFolder(Path()), None)
     validation = Validation(TrainSettings(), graph)
-    for seconds, training_seconds, whole in [
-        (None, 1.0, True),
-        (59.0, 1.0, True),
-        (100.0, 120.0, True),
-        (400.0, 100.0, False),
-    ]:
-        validation.seconds = seconds
-        ranking = validation.final(training.model.eval(), training_seconds)
+    monkeypatch.setattr("reltucker.training.validation.epoch_seconds", lambda *_: 10.0)
+    for seconds, epochs, whole in [(59.0, 1, True), (100.0, 12, True), (400.0, 10, False)]:
+        monkeypatch.setattr(
+            "reltucker.training.validation.ranking_seconds", lambda *_, s=seconds: s
+        )
+        ranking = validation.final(training.model.eval(), epochs)
         assert (len(ranking.triples) == len(graph.valid)) == whole
         if not whole:
             assert len(ranking.triples) == max(SMALLEST_SAMPLE, len(graph.valid) // 4)
+
+
+BUSY = "while True: sum(range(10000))"
+
+
+def test_a_busy_machine_gives_the_same_figures(tmp_path: Path) -> None:
+    """A graph on which the old rule, by a clock, chose differently from run to run."""
+    graph = random_graph(5, entities=3000, train=6000, valid=1500, test=10)
+    recipe = Recipe().with_values(
+        {"model.name": "distmult", "model.entity_dim": 32, "train.epochs": 4, "train.negatives": 4}
+    )
+    train(graph, recipe, out=tmp_path / "idle", progress=False)
+    others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(4)]
+    try:
+        train(graph, recipe, out=tmp_path / "busy", progress=False)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert figures(tmp_path / "busy") == figures(tmp_path / "idle")
+    assert (tmp_path / "busy/recipe.toml").read_text() == (tmp_path / "idle/recipe.toml").read_text()
 
 
 def test_a_sample_of_triples_is_the_same_every_time() -> None:
@@ -225,6 +278,9 @@ def test_evaluation_can_rank_a_sample(tmp_path: Path) -> None:
         (["train.regularizer_weight=0.1"], "regularizer_weight"),
         (["model.batch_norm=true"], "needs model.reciprocal"),
         (["train.objective=all"], "train.objective = 'all'"),
+        (["core.l0_weight=-1", "model.name=srt"], r"core.l0_weight = -1: .*greater than"),
+        (["core.scalar_share=0.3"], r"core.scalar_share: drt has no such option"),
+        (["train.l0_weight=1"], "did you mean 'core.l0_weight'"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(changes: list[str], message: str) -> None:
@@ -232,10 +288,59 @@ def test_settings_that_do_not_go_together_are_refused(changes: list[str], messag
         Recipe().changed(changes)
 
 
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        (["train.objective=k_vs_all", "train.negatives=30"], "negatives"),
+        (["train.objective=one_vs_all", "train.negatives=30"], "negatives"),
+        (["train.score_megabytes=30"], "score_megabytes"),
+        (
+            [
+                "train.regularizer=n3",
+                "train.regularizer_weight=0.1",
+                "train.regularizer_power=2.5",
+            ],
+            "regularizer_power",
+        ),
+        (["train.decay=0.5"], "decay"),
+        (["train.schedule=exponential", "train.plateau_patience=9"], "plateau_patience"),
+        (["train.max_density=0.5"], "max_density"),
+    ],
+)
+def test_settings_without_effect_are_refused_by_name(
+    changes: list[str], key: str, tmp_path: Path
+) -> None:
+    with pytest.raises(RecipeError, match=rf"train\.{key} = .* has no effect here: it is for"):
+        train(random_graph(1), Recipe().changed(changes), out=tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_plateau_needs_validation_triples(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="has no validation triples that would show a plateau"):
+        train(
+            random_graph(1, valid=0), quick("train.schedule=plateau"), out=tmp_path, progress=False
+        )
+
+
+def test_runs_of_earlier_versions_can_still_be_opened(tmp_path: Path) -> None:
+    run = train(random_graph(1), quick(), out=tmp_path / "run", progress=False)
+    path = run.path / "recipe.toml"
+    path.write_text(path.read_text().replace("[train]", "[train]\nvalidation_share = 0.1"))
+    assert open_run(run.path).recipe == run.recipe
+    with pytest.raises(RecipeError, match=r"there is no setting 'train\.validation_share'"):
+        Recipe.load(path)
+
+
+def test_an_optimizer_state_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    training = Training(quick(), random_graph(1), RunFolder(tmp_path), None)
+    state = training.optimizer.state_dict()
+    for name, broken in [("E", {}), ("R", {"sum": state["R"]["sum"][:1], "step": torch.ones(())})]:
+        with pytest.raises(ValueError, match=f"the optimiser's state of {name}"):
+            training.optimizer.load_state_dict({**state, name: broken})
+
+
 def test_adam_is_that_of_torch() -> None:
     """The state is made at once, for checkpoints; the steps are the same."""
-    from reltucker.training.optimizer import make_optimizer
-
     parameters: list[Any] = []
     for own in (True, False):
         training = Training(
@@ -245,14 +350,16 @@ def test_adam_is_that_of_torch() -> None:
             None,
         )
         model = training.model
-        optimizer = (
-            make_optimizer(model, training.recipe.train)
-            if own
-            else torch.optim.Adam(model.parameters(), lr=0.01)
-        )
+        plain = torch.optim.Adam(model.parameters(), lr=0.01)
         for _ in range(5):
-            training.objective.backward(torch.arange(50), training.generator)
-            optimizer.step()
+            if own:
+                training.step(torch.arange(50), 0.01)
+                continue
+            _, found = training.objective.gradients(torch.arange(50), training.generator)
+            for name, parameter in model.named_parameters():
+                gradient = found[name]
+                parameter.grad = gradient.dense(parameter) if name == "R" else gradient
+            plain.step()
         parameters.append([p.detach() for p in model.parameters()])
     for own, reference in zip(*parameters, strict=True):
         assert torch.allclose(own, reference, atol=1e-6)

@@ -14,6 +14,7 @@ from reltucker.model.cores import GatedCore
 from reltucker.run import open_run, train
 from reltucker.training import BEST, CHECKPOINT, Recipe, RunFolder, Training
 from reltucker.training.stopping import EarlyStopping
+from reltucker.training.work import step_seconds
 from tests.conftest import random_graph
 from tests.training.test_training import StopAfter, figures
 
@@ -89,9 +90,9 @@ def test_a_resumed_run_equals_an_unbroken_one_across_retirement(
         assert expected.keys() == got.keys()
         assert all(torch.equal(expected[key], got[key]) for key in expected)
     held = load_file(unbroken.path / CHECKPOINT)
-    assert 0 < len(held["model.core.entries"]) < 8 * 8 * 4  # entries were retired on the way
+    assert 0 < len(held["model.core.held.numbers"]) < 8 * 8 * 4  # entries were retired on the way
     if averaged:
-        assert held["mean.core.values"].shape == held["model.core.values"].shape
+        assert held["average.means.core.values"].shape == held["model.core.values"].shape
 
 
 def test_the_run_holds_and_serves_active_entries_only(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_the_run_holds_and_serves_active_entries_only(tmp_path: Path) -> None:
     assert torch.count_nonzero(stored["core.weights"]) == active
     core = run.model.core
     assert isinstance(core, GatedCore)
-    assert core.is_sparse
+    assert core.held.is_sparse
     assert int(torch.count_nonzero(core.tensor())) == active
     described = run.describe()
     assert described["nnfp_core"] == active
@@ -135,7 +136,7 @@ def test_retiring_leaves_the_result_within_noise(tmp_path: Path) -> None:
         chosen = Recipe().changed([*settings, f"core.sparse_below={share}"])
         run = train(graph, chosen, out=tmp_path / name, progress=False)
         results[name] = run.epochs()[-1]
-    entries = load_file(tmp_path / "retired" / CHECKPOINT)["model.core.entries"]
+    entries = load_file(tmp_path / "retired" / CHECKPOINT)["model.core.held.numbers"]
     assert 0 < len(entries) < 20 * 20 * 10
     kept, retired = results["kept"], results["retired"]
     assert retired["valid"]["seen"]["mrr"] == pytest.approx(kept["valid"]["seen"]["mrr"], abs=0.04)
@@ -178,18 +179,18 @@ def test_threads_do_not_change_when_entries_are_retired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A resumed run must sum in the order of the unbroken one, however small the core is now."""
-    monkeypatch.setattr(
-        "reltucker.training.threads.SMALL_STEP",
-        4 * 33 * 8 + (2 * recipe().train.negatives + 2) * 8 * 8 + 900,
-    )
-    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     graph = random_graph(2)
+    model = Training(recipe(), graph, RunFolder(tmp_path / "none"), None).model
+    limit = 0.99 * step_seconds(model, recipe().train)
+    monkeypatch.setattr("reltucker.training.threads.SMALL_STEP", limit)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     train(graph, recipe(), out=tmp_path / "run", progress=False)
     folder = RunFolder(tmp_path / "run")
     fresh = Training(recipe(), graph, folder, None)
     assert fresh.threads == 2
     fresh.restore()
     assert len(fresh.model.core.values) < 8 * 8 * 4
+    assert step_seconds(fresh.model, recipe().train) < limit  # a new run would choose one
     assert fresh.threads == 2
 
 
@@ -215,7 +216,7 @@ def test_checkpoints_with_entries_outside_of_the_core_are_refused(tmp_path: Path
     run = train(random_graph(6), recipe(), out=tmp_path / "run", progress=False)
     folder = RunFolder(run.path)
     tensors, state = folder.load_tensors(CHECKPOINT)
-    changed: dict[str, Any] = {**tensors, "model.core.entries": tensors["model.core.entries"] + 999}
+    changed: dict[str, Any] = {**tensors, "model.core.held.numbers": tensors["model.core.held.numbers"] + 999}
     folder.save_tensors(CHECKPOINT, changed, state)
     (run.path / "result.json").unlink()
     with pytest.raises(RunError, match="does not fit"):

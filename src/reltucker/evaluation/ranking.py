@@ -23,7 +23,7 @@ SCORE_BLOCK_BYTES = 16 << 20
 """How large a block of scores may be: small enough to stay near the caches while it is counted."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ranking:
     """Ranks of the true entity for every triple (n, 3) of a split, both directions.
 
@@ -122,7 +122,7 @@ def _rank_direction(
             index.answers, index.splits, known_starts, known_counts, device
         )
     block = max(16, min(len(queries), SCORE_BLOCK_BYTES // (4 * len(entities))))
-    buffer = torch.empty((block, len(entities)), device=device)
+    buffer = entities.new_empty(block, len(entities))
     for begin in range(0, len(queries), block):
         end = min(begin + block, len(queries))
         asked_rows = slice(*np.searchsorted(query_of, [begin, end]))

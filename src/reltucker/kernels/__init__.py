@@ -4,36 +4,42 @@ Each is one function over tensors. On the CPU a loop compiled by numba runs it w
 on other devices, and as the reference in tests, plain torch operations compute the same.
 """
 
-from reltucker.kernels.all_entities import Loss, all_entities_loss
 from reltucker.kernels.compiled import has_loops
-from reltucker.kernels.dropout import Dropout, apply_dropout
-from reltucker.kernels.gates import HardConcrete, gated_backward, gated_forward
-from reltucker.kernels.grouped import grouped_queries_backward, grouped_queries_forward
+from reltucker.kernels.dropout import Dropout, apply_dropout, gather_dropped, mask_rows
+from reltucker.kernels.gates import gated_backward, gated_forward
+from reltucker.kernels.grouped import arrange, grouped_outer_products, grouped_products
+from reltucker.kernels.losses import (
+    Loss,
+    RowSums,
+    Targets,
+    add_to_sums,
+    binary_gradient,
+    shared_softmax,
+    softmax_gradient,
+)
 from reltucker.kernels.negatives import draw_candidates
 from reltucker.kernels.ranking import rank_by_counting, rank_reference
-from reltucker.kernels.rows import (
-    adagrad_rows,
-    add_rows,
-    gather_dropped,
-    mask_rows,
-    number_rows,
-)
-from reltucker.kernels.sampled import sampled_softmax, scatter_gradient, shared_softmax
+from reltucker.kernels.rows import adagrad_rows, add_rows, number_rows
+from reltucker.kernels.sampled import sampled_softmax, scatter_gradient
+from reltucker.kernels.sparse import sparse_mixing_backward, sparse_mixing_forward
 
 __all__ = [
     "Dropout",
-    "HardConcrete",
     "Loss",
+    "RowSums",
+    "Targets",
     "adagrad_rows",
     "add_rows",
-    "all_entities_loss",
+    "add_to_sums",
     "apply_dropout",
+    "arrange",
+    "binary_gradient",
     "draw_candidates",
     "gated_backward",
     "gated_forward",
     "gather_dropped",
-    "grouped_queries_backward",
-    "grouped_queries_forward",
+    "grouped_outer_products",
+    "grouped_products",
     "has_loops",
     "mask_rows",
     "number_rows",
@@ -42,4 +48,7 @@ __all__ = [
     "sampled_softmax",
     "scatter_gradient",
     "shared_softmax",
+    "softmax_gradient",
+    "sparse_mixing_backward",
+    "sparse_mixing_forward",
 ]

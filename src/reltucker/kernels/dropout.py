@@ -8,7 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reltucker.kernels.compiled import compiled, has_loops, hashed, key_halves, moved
+from reltucker.kernels.compiled import (
+    compiled,
+    has_loops,
+    hashed,
+    key_halves,
+    moved,
+    run,
+    share_of,
+    spread,
+)
 
 
 @dataclass(frozen=True)
@@ -22,10 +31,6 @@ class Dropout:
     def none(cls) -> "Dropout":
         """The mask that keeps everything."""
         return cls(0.0, 0)
-
-    def another(self) -> "Dropout":
-        """A mask of the same rate that has nothing to do with this one."""
-        return Dropout(self.rate, self.key ^ (1 << 62))
 
     def loop_arguments(self) -> tuple[np.uint32, np.uint32, np.uint32, np.float32]:
         """What the compiled loops need: limit, two halves of the key, and the scale."""
@@ -43,17 +48,89 @@ class Dropout:
 
 def apply_dropout(x: Tensor, dropout: Dropout, out: Tensor | None = None) -> Tensor:
     """x times the mask. The backward pass is the same call on the gradient."""
+    if not has_loops(x):
+        return torch.mul(x, dropout.mask(x), out=out)
+    rows = x.view(-1, x.shape[-1])
+    if out is x:
+        mask_rows(rows, None, dropout)
+        return x
     out = torch.empty_like(x) if out is None else out
-    if has_loops(x):
-        if out is x:
-            _dropout_in_place_loop(x.view(-1).numpy(), *dropout.loop_arguments())
-            return x
-        _dropout_loop(x.view(-1).numpy(), out.view(-1).numpy(), *dropout.loop_arguments())
-        return out
-    return torch.mul(x, dropout.mask(x), out=out)
+    gather_dropped(rows, None, dropout, out.view(rows.shape))
+    return out
 
 
-@compiled(parallel=False)
+def gather_dropped(
+    matrix: Tensor, ids: Tensor | None, dropout: Dropout, out: Tensor | None = None
+) -> Tensor:
+    """matrix[ids] (all rows, without ids) times the mask of the whole matrix (CPU only)."""
+    if out is None:
+        out = matrix.new_empty(len(matrix if ids is None else ids), matrix.shape[1])
+    run(_gather, _gather_spread, *dropout.loop_arguments(), matrix, _numbers(ids), out)
+    return out
+
+
+def mask_rows(rows: Tensor, ids: Tensor | None, dropout: Dropout) -> Tensor:
+    """Apply in place to rows (n, d) the mask that `gather_dropped` has for them (CPU only)."""
+    if dropout.rate > 0.0:
+        run(_mask, _mask_spread, *dropout.loop_arguments(), rows, _numbers(ids))
+    return rows
+
+
+def _numbers(ids: Tensor | None) -> Tensor:
+    return torch.empty(0, dtype=torch.long) if ids is None else ids
+
+
+@compiled
+def _gather(
+    chunk: int,
+    chunks: int,
+    limit: np.uint32,
+    low: np.uint32,
+    high: np.uint32,
+    scale: np.float32,
+    matrix: Any,
+    ids: Any,
+    out: Any,
+) -> None:
+    first, last = share_of(out.shape[0], chunk, chunks)
+    for r in range(first, last):
+        row = ids[r] if ids.size > 0 else r
+        if limit > 0:
+            masked(row * matrix.shape[1], matrix[row], out[r], limit, low, high, scale)
+        else:
+            out[r] = matrix[row]
+
+
+@spread
+def _gather_spread(chunks: int, *arguments: Any) -> None:
+    for chunk in numba.prange(chunks):
+        _gather(np.int64(chunk), chunks, *arguments)
+
+
+@compiled
+def _mask(
+    chunk: int,
+    chunks: int,
+    limit: np.uint32,
+    low: np.uint32,
+    high: np.uint32,
+    scale: np.float32,
+    rows: Any,
+    ids: Any,
+) -> None:
+    first, last = share_of(rows.shape[0], chunk, chunks)
+    for r in range(first, last):
+        row = ids[r] if ids.size > 0 else r
+        mask_in_place(row * rows.shape[1], rows[r], limit, low, high, scale)
+
+
+@spread
+def _mask_spread(chunks: int, *arguments: Any) -> None:
+    for chunk in numba.prange(chunks):
+        _mask(np.int64(chunk), chunks, *arguments)
+
+
+@compiled
 def masked(
     first: int,
     x: Any,
@@ -69,7 +146,7 @@ def masked(
         out[i] = x[i] * scale if hashed(i, begin, high) >= limit else np.float32(0)
 
 
-@compiled(parallel=False)
+@compiled
 def mask_in_place(
     first: int, x: Any, limit: np.uint32, low: np.uint32, high: np.uint32, scale: np.float32
 ) -> None:
@@ -77,26 +154,3 @@ def mask_in_place(
     begin = moved(first, low)
     for i in range(x.size):
         x[i] = x[i] * scale if hashed(i, begin, high) >= limit else np.float32(0)
-
-
-BLOCK = 4096
-
-
-@compiled(parallel=True)
-def _dropout_loop(
-    x: Any, out: Any, limit: np.uint32, low: np.uint32, high: np.uint32, scale: np.float32
-) -> None:
-    for block in numba.prange((x.size + BLOCK - 1) // BLOCK):
-        begin = block * BLOCK
-        end = min(begin + BLOCK, x.size)
-        masked(begin, x[begin:end], out[begin:end], limit, low, high, scale)
-
-
-@compiled(parallel=True)
-def _dropout_in_place_loop(
-    x: Any, limit: np.uint32, low: np.uint32, high: np.uint32, scale: np.float32
-) -> None:
-    for block in numba.prange((x.size + BLOCK - 1) // BLOCK):
-        begin = block * BLOCK
-        end = min(begin + BLOCK, x.size)
-        mask_in_place(begin, x[begin:end], limit, low, high, scale)

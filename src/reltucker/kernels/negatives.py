@@ -16,7 +16,7 @@ def draw_candidates(true: Tensor, count: int, population: int, key: int) -> Tens
     no permutation of the population is made). The result is a function of `key`.
     """
     out = np.empty((len(true), 1 + count), dtype=np.int64)
-    _floyd_loop(true.cpu().numpy(), population, np.uint64(mixed_key(key)), out)
+    _floyd(true.cpu().numpy(), population, np.uint64(mixed_key(key)), out)
     return torch.from_numpy(out).to(true.device)
 
 
@@ -24,8 +24,8 @@ SCAN_BELOW = 64
 """Up to so many draws of a row are looked through one by one; beyond, a hash table finds them."""
 
 
-@compiled(parallel=False)
-def _floyd_loop(true: Any, population: int, key: np.uint64, out: Any) -> None:
+@compiled
+def _floyd(true: Any, population: int, key: np.uint64, out: Any) -> None:
     state = key
     count = out.shape[1] - 1
     slots = 4
@@ -61,7 +61,7 @@ def _floyd_loop(true: Any, population: int, key: np.uint64, out: Any) -> None:
                 out[b, n] += 1
 
 
-@compiled(parallel=False)
+@compiled
 def _put(table: Any, number: Any) -> bool:
     """Put a number into a hash table with free places (-1); False if it is there already."""
     place = (number * 0x9E3779B1) & (table.size - 1)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reltucker.kernels.compiled import compiled, has_loops
+from reltucker.kernels.compiled import compiled, has_loops, run, share_of, spread
 
 
 def rank_by_counting(
@@ -34,7 +34,7 @@ def rank_by_counting(
     if has_loops(scores):
         ranks = torch.empty((len(rows), 3), dtype=torch.float64)
         tensors = (scores, rows, targets, starts, counts, answers, splits, ranks)
-        _rank_loop(seen, *(t.numpy() for t in tensors))
+        run(_rank, _rank_spread, seen, *tensors)
         return ranks
     return rank_reference(scores, rows, targets, seen, starts, counts, answers, splits)
 
@@ -78,8 +78,10 @@ def rank_reference(
     return ranks
 
 
-@compiled(parallel=True)
-def _rank_loop(
+@compiled
+def _rank(
+    chunk: int,
+    chunks: int,
     seen: int,
     scores: Any,
     rows: Any,
@@ -90,20 +92,14 @@ def _rank_loop(
     splits: Any,
     ranks: Any,
 ) -> None:
-    for m in numba.prange(rows.size):
+    begin, end = share_of(rows.size, chunk, chunks)
+    for m in range(begin, end):
         row = rows[m]
         target = targets[m]
         s = scores[row]
         own = s[target]
-        prefix: Any = 0
-        rest: Any = 0
-        broken: Any = 0
-        for j in range(seen):
-            prefix += np.int32(s[j] > own) - np.int32(s[j] < own)
-            broken += np.int32(not (abs(s[j]) <= np.float32(3.4028235e38)))
-        for j in range(seen, s.size):
-            rest += np.int32(s[j] > own) - np.int32(s[j] < own)
-            broken += np.int32(not (abs(s[j]) <= np.float32(3.4028235e38)))
+        prefix, broken = _above(s[:seen], own)
+        rest, broken_too = _above(s[seen:], own)
         standard = s.size + 1 + prefix + rest
         among_seen = seen + 1 + prefix
         paper = among_seen
@@ -116,6 +112,23 @@ def _rank_loop(
                     among_seen -= gone
                     if splits[place] < 2:
                         paper -= gone
-        ranks[m, 0] = standard / 2 if broken == 0 else np.nan
-        ranks[m, 1] = among_seen / 2 if broken == 0 else np.nan
-        ranks[m, 2] = paper / 2 if broken == 0 else np.nan
+        whole = broken + broken_too == 0
+        ranks[m, 0] = standard / 2 if whole else np.nan
+        ranks[m, 1] = among_seen / 2 if whole else np.nan
+        ranks[m, 2] = paper / 2 if whole else np.nan
+
+
+@spread
+def _rank_spread(chunks: int, *arguments: Any) -> None:
+    for chunk in numba.prange(chunks):
+        _rank(np.int64(chunk), chunks, *arguments)
+
+
+@compiled
+def _above(s: Any, own: Any) -> Any:
+    """The sum of sign(s_j - own), and how many s_j are not finite."""
+    total, broken = np.int32(0), np.int32(0)
+    for j in range(s.size):
+        total += np.int32(s[j] > own) - np.int32(s[j] < own)
+        broken += np.int32(not (abs(s[j]) <= np.float32(3.4028235e38)))
+    return total, broken

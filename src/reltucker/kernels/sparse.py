@@ -3,10 +3,11 @@
 from typing import Any
 
 import numba
+import numpy as np
 import torch
 from torch import Tensor
 
-from reltucker.kernels.compiled import compiled, has_loops
+from reltucker.kernels.compiled import compiled, has_loops, run, share_of, spread
 
 
 def sparse_mixing_forward(
@@ -19,7 +20,7 @@ def sparse_mixing_forward(
     if has_loops(relations):
         out = relations.new_zeros(len(relations), size)
         tensors = (relations, weights, slices, places, out)
-        _forward_loop(*(t.numpy() for t in tensors))
+        run(_forward, _forward_spread, *tensors)
         return out
     return relations.new_zeros(len(relations), size).index_add_(
         1, places, relations[:, slices] * weights
@@ -34,24 +35,34 @@ def sparse_mixing_backward(
         for_relations = torch.zeros_like(relations)
         partial = weights.new_zeros(numba.get_num_threads(), len(weights))
         tensors = (relations, weights, slices, places, gradient, for_relations, partial)
-        _backward_loop(*(t.numpy() for t in tensors))
+        run(_backward, _backward_spread, *tensors)
         return for_relations, partial.sum(dim=0)
     at = gradient[:, places]
     for_relations = torch.zeros_like(relations).index_add_(1, slices, at * weights)
     return for_relations, (at * relations[:, slices]).sum(dim=0)
 
 
-@compiled(parallel=True)
-def _forward_loop(relations: Any, weights: Any, slices: Any, places: Any, out: Any) -> None:
-    for u in numba.prange(relations.shape[0]):
-        r = relations[u]
-        m = out[u]
+@compiled
+def _forward(
+    chunk: int, chunks: int, relations: Any, weights: Any, slices: Any, places: Any, out: Any
+) -> None:
+    begin, end = share_of(relations.shape[0], chunk, chunks)
+    for u in range(begin, end):
+        r, m = relations[u], out[u]
         for n in range(weights.size):
             m[places[n]] += r[slices[n]] * weights[n]
 
 
-@compiled(parallel=True)
-def _backward_loop(
+@spread
+def _forward_spread(chunks: int, *arguments: Any) -> None:
+    for chunk in numba.prange(chunks):
+        _forward(np.int64(chunk), chunks, *arguments)
+
+
+@compiled
+def _backward(
+    chunk: int,
+    chunks: int,
     relations: Any,
     weights: Any,
     slices: Any,
@@ -60,15 +71,17 @@ def _backward_loop(
     for_relations: Any,
     partial: Any,
 ) -> None:
-    chunks = partial.shape[0]
-    count = relations.shape[0]
+    own = partial[chunk]
+    begin, end = share_of(relations.shape[0], chunk, chunks)
+    for u in range(begin, end):
+        r, g, d = relations[u], gradient[u], for_relations[u]
+        for n in range(weights.size):
+            h = g[places[n]]
+            own[n] += r[slices[n]] * h
+            d[slices[n]] += weights[n] * h
+
+
+@spread
+def _backward_spread(chunks: int, *arguments: Any) -> None:
     for chunk in numba.prange(chunks):
-        own = partial[chunk]
-        for u in range(count * chunk // chunks, count * (chunk + 1) // chunks):
-            r = relations[u]
-            g = gradient[u]
-            d = for_relations[u]
-            for n in range(weights.size):
-                h = g[places[n]]
-                own[n] += r[slices[n]] * h
-                d[slices[n]] += weights[n] * h
+        _backward(np.int64(chunk), chunks, *arguments)

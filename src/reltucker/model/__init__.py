@@ -1,9 +1,8 @@
 """A graph becomes E, R, G: the one model, its cores, their sizes and views."""
 
-from reltucker.model.cores import CORES, Core
+from reltucker.model.arrangement import Arrangement
+from reltucker.model.cores import CORES, Core, CoreOptions
 from reltucker.model.dropout import QueryDropout
-from reltucker.model.groups import RelationGroups
-from reltucker.model.questions import Questions
 from reltucker.model.relational_tucker import RelationalTucker
 from reltucker.model.sizes import Sizes, sizes_of
 from reltucker.model.views import (
@@ -12,14 +11,15 @@ from reltucker.model.views import (
     explicit_core_view,
     fixed_core_view,
     from_tucker3,
+    without_normalisation,
 )
 
 __all__ = [
     "CORES",
+    "Arrangement",
     "Core",
+    "CoreOptions",
     "QueryDropout",
-    "Questions",
-    "RelationGroups",
     "RelationalTucker",
     "Sizes",
     "as_rescal",
@@ -28,4 +28,5 @@ __all__ = [
     "fixed_core_view",
     "from_tucker3",
     "sizes_of",
+    "without_normalisation",
 ]

@@ -44,3 +44,6 @@ class QueryDropout:
     """On the rows of given entities."""
     queries: Dropout = NONE
     """On the queries."""
+
+
+NO_DROPOUT = QueryDropout()

@@ -22,11 +22,19 @@ class QueryNorm(nn.Module):
 
     def query_scale(self) -> Tensor:
         """What a query is multiplied with in evaluation (d_e,)."""
-        return _scale(self.after)
+        return _affine(self.after)[0]
+
+    def affine(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Evaluation as s_1 x + t_1 of a given row x and s_2 q + t_2 of a query q: (d_e,) each."""
+        return *_affine(self.before), *_affine(self.after)
 
     def scaled(self, matrix: Tensor) -> Tensor:
         """M_k with the scales of both normalisations, as in evaluation."""
-        return _scale(self.before).unsqueeze(1) * matrix * _scale(self.after)
+        return _affine(self.before)[0].unsqueeze(1) * matrix * _affine(self.after)[0]
+
+    def free_parameters(self) -> int:
+        """nnfp: the weights and biases that are not zero."""
+        return sum(int(torch.count_nonzero(p)) for p in self.parameters())
 
 
 def _normalised(norm: nn.BatchNorm1d, rows: Tensor) -> Tensor:
@@ -39,6 +47,9 @@ def _normalised(norm: nn.BatchNorm1d, rows: Tensor) -> Tensor:
     return normalised
 
 
-def _scale(norm: nn.BatchNorm1d) -> Tensor:
+def _affine(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
+    """Scale and shift of a normalisation in evaluation."""
+    assert norm.running_mean is not None
     assert norm.running_var is not None
-    return norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+    scale = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+    return scale, norm.bias - scale * norm.running_mean

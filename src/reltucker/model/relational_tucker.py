@@ -6,13 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from reltucker.graph import Direction
-from reltucker.kernels import Dropout
+from reltucker.model.arrangement import Arrangement
 from reltucker.model.cores import Core
-from reltucker.model.dropout import QueryDropout, dropped
-from reltucker.model.groups import RelationGroups
+from reltucker.model.dropout import NO_DROPOUT, QueryDropout, dropped
 from reltucker.model.initial import Initial, drawing
 from reltucker.model.normalisation import QueryNorm
-from reltucker.model.questions import BothWays, OneWay, Questions, Separate
 
 
 class RelationalTucker(nn.Module):
@@ -55,31 +53,30 @@ class RelationalTucker(nn.Module):
         draw(self.R, scale)
         self.core.reset(draw)
 
-    def questions(self, relations: Tensor, asks_subject: Tensor | None = None) -> Questions:
-        """Arrange questions for `training_queries`.
-
-        With `asks_subject` (Q,), question q gives an entity and relation relations[q] and asks for
-        the subject or the object. Without it, there are two for each of the relations (B,) of a
-        batch of triples: first B that ask for objects, then B that ask for subjects.
-        """
+    def arrange(self, relations: Tensor, asks_subject: Tensor) -> Arrangement:
+        """Arrange questions with these relations (Q,) that ask for subjects or for objects (Q,);
+        with reciprocal relations all of them ask for objects, some of the inverse relation."""
         if self.reciprocal:
-            rows = (
-                torch.cat([relations, relations + self.relations])
-                if asks_subject is None
-                else relations + self.relations * asks_subject
-            )
-            return OneWay.of(rows)
-        if asks_subject is None:
-            return BothWays.of(relations)
-        return Separate.of(relations, asks_subject)
+            relations = relations + self.relations * asks_subject
+            asks_subject = torch.zeros_like(asks_subject)
+        return Arrangement.of(relations, asks_subject, len(self.R))
 
-    def training_queries(self, questions: Questions, given: Tensor, masks: QueryDropout) -> Tensor:
-        """The queries of questions whose given entities have the rows `given` (Q, d_e), both in
-        the order of the arrangement, differentiable."""
-        mixing = self.core.mixing(dropped(self.R[questions.relations], masks.relations))
+    def ask(
+        self,
+        arrangement: Arrangement,
+        given: Tensor,
+        relations: Tensor,
+        masks: QueryDropout = NO_DROPOUT,
+    ) -> Tensor:
+        """The way from questions to queries q, whose scores are q E^T; differentiable.
+
+        given (Q, d_e) : the rows of the given entities, in the order of the arrangement
+        relations (U, d_r) : the rows of R that the arrangement names
+        """
+        mixing = dropped(self.core.mixing(dropped(relations, masks.relations)), masks.mixing)
         if self.norm is not None:
             given = self.norm.given(given)
-        queries = questions.queries(self.core, mixing, dropped(given, masks.given), masks.mixing)
+        queries = self.core.queries(mixing, dropped(given, masks.given), arrangement)
         if self.norm is not None:
             queries = self.norm.query(queries)
         return dropped(queries, masks.queries)
@@ -115,21 +112,12 @@ class RelationalTucker(nn.Module):
         """
         if direction == "relation":
             return self.relation_queries(self.E[first], self.E[second])
-        inverse = direction == "subject" and self.reciprocal
-        groups = RelationGroups.of(second + self.relations if inverse else second)
-        mixing = self.core.mixing(self.R[groups.relations])
-        rows = self.E[first[groups.order]]
-        if self.norm is not None:
-            rows = self.norm.given(rows)
-        ordered = (
-            self.core.object_queries(mixing, rows, groups, Dropout.none())
-            if direction == "object" or inverse
-            else self.core.subject_queries(mixing, rows, groups)
-        )
-        if self.norm is not None:
-            ordered = self.norm.query(ordered)
+        asks_subject = torch.full_like(second, direction == "subject", dtype=torch.bool)
+        arrangement = self.arrange(second, asks_subject)
+        given = self.E[first[arrangement.order]]
+        ordered = self.ask(arrangement, given, self.R[arrangement.relations])
         queries = torch.empty_like(ordered)
-        queries[groups.order] = ordered
+        queries[arrangement.order] = ordered
         return queries
 
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:

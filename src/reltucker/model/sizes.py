@@ -1,4 +1,4 @@
-"""Effective sizes: how many non-zero free parameters (nnfp) a model really has."""
+"""Effective sizes: how many non-zero free parameters (nnfp) a model really has (Eq. effective)."""
 
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -19,6 +19,7 @@ class Sizes:
     nnfp_entities: int
     relations: int
     core_density: float
+    nnfp_normalisation: int = 0
 
     @property
     def effective_relation_size(self) -> float:
@@ -27,8 +28,9 @@ class Sizes:
 
     @property
     def effective_parameters(self) -> int:
-        """nnfp(G) + nnfp(R) + nnfp(E)."""
-        return self.nnfp_core + self.nnfp_relations + self.nnfp_entities
+        """nnfp(G) + nnfp(R) + nnfp(E), and the weights and biases of a batch normalisation."""
+        factors = self.nnfp_core + self.nnfp_relations + self.nnfp_entities
+        return factors + self.nnfp_normalisation
 
     def to_dict(self) -> dict[str, int | float]:
         """All figures, JSON-ready."""
@@ -51,10 +53,12 @@ def sizes_of(model: RelationalTucker, view: View = "fixed") -> Sizes:
     core = model.core
     entities = int(torch.count_nonzero(model.E))
     relations = int(torch.count_nonzero(model.R))
+    norm = 0 if model.norm is None else model.norm.free_parameters()
     if view == "fixed":
-        return Sizes(core.free_entries(), relations, entities, model.relations, core.density())
+        parts = core.free_entries(), relations, entities
+        return Sizes(*parts, model.relations, core.density(), norm)
     # Relation by relation: all mixing matrices at once may not fit into memory.
     nonzero = sum(int(torch.count_nonzero(core.mixing_matrices(r[None]))) for r in model.R)
     free = relations if core.learns == "nothing" else nonzero
     density = nonzero / (len(model.R) * core.entity_dim**2)
-    return Sizes(free, 0, entities, model.relations, density)
+    return Sizes(free, 0, entities, model.relations, density, norm)

@@ -1,7 +1,8 @@
 """The two views of a decomposition, and what can be turned into what, with the same scores.
 
 In the fixed-core view G is given (or learned) and r_k says what is placed where. In the
-constrained-core view R is the identity, so that G_k = M_k holds the mixing matrices themselves.
+constrained-core view (Sec. bitucker) R is the identity, so that G_k = M_k holds the mixing matrices
+themselves. Batch normalisation is written into the factors first, which is exact.
 """
 
 import torch
@@ -12,16 +13,39 @@ from reltucker.model.cores import Core, DenseCore, FixedCore, RescalCore
 from reltucker.model.relational_tucker import RelationalTucker
 
 
+@torch.no_grad()
+def without_normalisation(model: RelationalTucker) -> RelationalTucker:
+    """The model with the same scores and no batch normalisation; itself where it has none.
+
+    After training a score is (s_1 e_i + t_1)^T M_k diag(s_2) e_j + t_2 . e_j with scales s and
+    shifts t (products of vectors go entry by entry). Embeddings get one more coordinate, which is
+    1: E' = (E, 1), R' = (R, 1). It has its own row of the core for t_1^T M_k diag(s_2), and t_2 is
+    that row of a slice of its own: d_e' = d_e + 1, d_r' = d_r + 1.
+    """
+    if model.norm is None:
+        return model
+    s_1, t_1, s_2, t_2 = model.norm.affine()
+    core = model.core.tensor().to(model.E)
+    d_e, _, d_r = core.shape
+    g = core.new_zeros(d_e + 1, d_e + 1, d_r + 1)
+    g[:d_e, :d_e, :d_r] = s_1[:, None, None] * core * s_2[:, None]
+    g[d_e, :d_e, :d_r] = torch.einsum("i,ijl->jl", t_1, core) * s_2[:, None]
+    g[d_e, :d_e, d_r] = t_2
+    return _assemble(model, _with_ones(model.E), _with_ones(model.R), DenseCore.of(g))
+
+
 def explicit_core_view(model: RelationalTucker) -> RelationalTucker:
     """The same E and R with the core written out, entry by entry."""
-    return _assemble(model, model.R, DenseCore.of(model.core.tensor().to(model.E)))
+    model = without_normalisation(model)
+    return _assemble(model, model.E, model.R, DenseCore.of(model.core.tensor().to(model.E)))
 
 
 def constrained_core_view(model: RelationalTucker) -> RelationalTucker:
     """R = identity and G_k = M_k, hence d_r = K."""
+    model = without_normalisation(model)
     matrices = _matrices(model)
     identity = torch.eye(len(matrices)).to(model.R)
-    return _assemble(model, identity, DenseCore.of(matrices.permute(1, 2, 0)))
+    return _assemble(model, model.E, identity, DenseCore.of(matrices.permute(1, 2, 0)))
 
 
 def fixed_core_view(
@@ -32,6 +56,11 @@ def fixed_core_view(
     r_kl is read off the places of M_k that the pattern gives to l. Raises ReltuckerError when the
     mixing matrices do not have the pattern.
     """
+    if model.norm is not None:
+        raise ReltuckerError(
+            f"a model with batch normalisation adds a term for each object, for which the pattern "
+            f"of {core.name} has no place; convert it with as_rescal or constrained_core_view"
+        )
     if core.entity_dim != model.core.entity_dim:
         raise ReltuckerError(
             f"the pattern has entity_dim {core.entity_dim}, the model {model.core.entity_dim}"
@@ -47,13 +76,14 @@ def fixed_core_view(
         raise ReltuckerError(
             f"the mixing matrices do not have the pattern of {core.name} (off by {difference:.2g})"
         )
-    return _assemble(model, relations, core)
+    return _assemble(model, model.E, relations, core)
 
 
 def as_rescal(model: RelationalTucker) -> RelationalTucker:
     """The RESCAL model with the same mixing matrices: r_k = vec(M_k)."""
+    model = without_normalisation(model)
     matrices = _matrices(model)
-    return _assemble(model, matrices.flatten(1), RescalCore(model.core.entity_dim))
+    return _assemble(model, model.E, matrices.flatten(1), RescalCore(model.core.entity_dim))
 
 
 def from_tucker3(
@@ -85,11 +115,16 @@ def _matrices(model: RelationalTucker) -> Tensor:
     return model.core.mixing_matrices(model.R)
 
 
+def _with_ones(rows: Tensor) -> Tensor:
+    return torch.cat([rows, rows.new_ones(len(rows), 1)], dim=1)
+
+
 @torch.no_grad()
-def _assemble(model: RelationalTucker, relations: Tensor, core: Core) -> RelationalTucker:
-    entities = len(model.E)
-    viewed = RelationalTucker(entities, model.relations, core, reciprocal=model.reciprocal)
-    viewed = viewed.to(model.E.device, model.E.dtype)
-    viewed.E.copy_(model.E)
+def _assemble(
+    model: RelationalTucker, entities: Tensor, relations: Tensor, core: Core
+) -> RelationalTucker:
+    viewed = RelationalTucker(len(entities), model.relations, core, reciprocal=model.reciprocal)
+    viewed = viewed.to(entities.device, entities.dtype)
+    viewed.E.copy_(entities)
     viewed.R.copy_(relations)
     return viewed

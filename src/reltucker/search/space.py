@@ -160,7 +160,10 @@ class Space:
         unfit = {
             key
             for key in space.parameters
-            if (key.startswith("core.") and key.removeprefix("core.") not in core.options)
+            if (
+                key.startswith("core.")
+                and key.removeprefix("core.") not in core.Options.model_fields
+            )
             or (key == "model.relation_dim" and core.learns == "nothing")
         }
         return replace(space.without(unfit), source=name)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reltucker.atomic import write_with
 from reltucker.graph import KnowledgeGraph, Vocabulary
-from reltucker.model import RelationalTucker
+from reltucker.model import RelationalTucker, without_normalisation
 
 ExportFormat = Literal["parquet", "word2vec"]
 FORMATS: tuple[ExportFormat, ...] = ("parquet", "word2vec")
@@ -29,8 +29,10 @@ def export_embeddings(
     (d_e, d_e, d_r), or where the core is sparse its entries `i`, `j`, `l` (0-based) and `value`.
 
     Parquet has the columns name, label and embedding (an array of d_e or d_r floats); the row
-    number is the id. Returns the files written.
+    number is the id. Batch normalisation is written into the factors, which then have one more
+    coordinate each. Returns the files written.
     """
+    model = without_normalisation(model)
     written: list[Path] = []
     parts = [
         ("entities", graph.entities, model.E),

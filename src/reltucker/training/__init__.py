@@ -1,8 +1,9 @@
 """A model is fitted: recipe, objective, negatives, loop, stopping, the run folder."""
 
-from reltucker.training.loop import Training, Watcher, build_model, check, choose_device
+from reltucker.training.loop import Training, Watcher
 from reltucker.training.recipe import GraphSettings, ModelSettings, Recipe, TrainSettings
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
+from reltucker.training.setup import build_model, check, choose_device, settled
 
 __all__ = [
     "BEST",
@@ -17,4 +18,5 @@ __all__ = [
     "build_model",
     "check",
     "choose_device",
+    "settled",
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -44,13 +45,18 @@ class WeightAverage:
             if self.epochs and self.means[name].shape != value.shape:
                 self.means[name] = self.means[name][kept]
 
-    def restore(self, model: nn.Module, means: dict[str, Tensor], updates: int) -> None:
-        """The mean of a checkpoint, whose weights the model has already."""
+    def state_dict(self) -> dict[str, Any]:
+        """The mean and how many updates it has seen."""
+        return {"updates": self.updates, "means": self.means}
+
+    def load_state_dict(self, model: nn.Module, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`, for a model that has its weights already."""
+        means: dict[str, Tensor] = state["means"]
         weights = dict(_floats(model)) if self.epochs else {}
         if {k: v.shape for k, v in means.items()} != {k: v.shape for k, v in weights.items()}:
             raise ValueError("its mean of the weights is missing, of other sizes, or not asked for")
         self.means = {name: means[name].to(value.device) for name, value in weights.items()}
-        self.updates = updates
+        self.updates = int(state["updates"])
 
     @contextmanager
     def in_place_of_weights(self, model: nn.Module) -> Iterator[None]:

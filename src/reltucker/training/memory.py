@@ -11,7 +11,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 _MADV_HUGEPAGE, _MADV_COLLAPSE = 14, 25
 
 PAGE = 4096
-LARGE = 64 << 20
+LARGE = 4 << 20
 """Bytes from which on a tensor is worth pages of its own."""
 
 

@@ -4,49 +4,93 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from reltucker.kernels import adagrad_rows
 from reltucker.model import RelationalTucker
+from reltucker.training.memory import use_huge_pages
+from reltucker.training.objectives.gradients import Gradients, RowGradient
 from reltucker.training.recipe import TrainSettings
 
 
-def make_optimizer(model: RelationalTucker, settings: TrainSettings) -> torch.optim.Optimizer:
-    """AdaGrad or Adam for all parameters, in single passes on the CPU, its state made at once."""
-    undecayed = model.core.undecayed()
-    decayed = [p for p in model.parameters() if not any(p is u for u in undecayed)]
-    groups: list[dict[str, Any]] = [{"params": decayed, "weight_decay": settings.weight_decay}]
-    if undecayed:
-        groups.append({"params": undecayed, "weight_decay": 0.0})
-    fused = model.E.device.type in ("cpu", "cuda")
-    if settings.optimizer == "adagrad":
-        on_cpu = model.E.device.type == "cpu"
-        return torch.optim.Adagrad(groups, lr=settings.learning_rate, fused=on_cpu)
-    optimizer = torch.optim.Adam(groups, lr=settings.learning_rate, fused=fused)
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            optimizer.state[parameter] = {
-                "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
-                "exp_avg": torch.zeros_like(parameter),
-                "exp_avg_sq": torch.zeros_like(parameter),
-            }
-    return optimizer
+class Optimizer:
+    """AdaGrad or Adam of torch for all parameters, in single passes on the CPU."""
 
+    def __init__(self, model: RelationalTucker, settings: TrainSettings) -> None:
+        self.model = model
+        self.settings = settings
+        self.inner = self._make()
 
-def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """From now on."""
-    for group in optimizer.param_groups:
-        group["lr"] = rate
+    def _make(self) -> torch.optim.Optimizer:
+        model, settings = self.model, self.settings
+        undecayed = model.core.undecayed()
+        decayed = [p for p in model.parameters() if not any(p is u for u in undecayed)]
+        groups: list[dict[str, Any]] = [{"params": decayed, "weight_decay": settings.weight_decay}]
+        if undecayed:
+            groups.append({"params": undecayed, "weight_decay": 0.0})
+        device, rate = model.E.device.type, settings.learning_rate
+        made: torch.optim.Optimizer
+        if settings.optimizer == "adagrad":
+            made = torch.optim.Adagrad(groups, lr=rate, fused=device == "cpu")
+        else:
+            made = torch.optim.Adam(groups, lr=rate, fused=device in ("cpu", "cuda"))
+            for p in model.parameters():  # torch would make it in the first step
+                made.state[p] = {
+                    "step": torch.zeros((), dtype=torch.float32, device=p.device),
+                    "exp_avg": torch.zeros_like(p),
+                    "exp_avg_sq": torch.zeros_like(p),
+                }
+        for parameter in model.parameters():
+            use_huge_pages(parameter.detach(), *made.state[parameter].values())
+        return made
 
+    def step(self, gradients: Gradients, rate: float) -> None:
+        """Move all parameters. Rows alone are moved where the others would stay as they are."""
+        by_rows = self.settings.optimizer == "adagrad" and self.settings.weight_decay == 0.0
+        rows: list[tuple[Tensor, RowGradient]] = []
+        for name, parameter in self.model.named_parameters():
+            gradient = gradients[name]
+            if isinstance(gradient, Tensor):
+                parameter.grad = gradient
+            elif by_rows:
+                parameter.grad = None
+                rows.append((parameter, gradient))
+            else:
+                parameter.grad = gradient.dense(parameter)
+        for group in self.inner.param_groups:
+            group["lr"] = rate
+        self.inner.step()
+        epsilon = self.inner.param_groups[0].get("eps", 0.0)
+        for matrix, found in rows:
+            state = self.inner.state[matrix]
+            adagrad_rows(matrix.detach(), state["sum"], found.ids, found.values, rate, epsilon)
+            state["step"] += 1
 
-def step_rows(
-    optimizer: torch.optim.Optimizer, parameter: nn.Parameter, ids: Tensor, gradient: Tensor
-) -> None:
-    """The step of AdaGrad for some rows of a parameter whose dense gradient is not there."""
-    group = optimizer.param_groups[0]
-    state = optimizer.state[parameter]
-    adagrad_rows(parameter, state["sum"], ids, gradient, group["lr"], group["eps"])
-    state["step"] += 1
+    def select(self, before: dict[str, Tensor], kept: Tensor) -> None:
+        """The model has other parameters than `before`, by name: those that are shorter now hold
+        the entries `kept` of what they held."""
+        states = {name: self.inner.state[parameter] for name, parameter in before.items()}
+        self.inner = self._make()
+        for name, parameter in self.model.named_parameters():
+            for key, value in states[name].items():
+                changed = value.dim() > 0 and value.shape != parameter.shape
+                self.inner.state[parameter][key] = value[kept] if changed else value
+
+    def state_dict(self) -> dict[str, dict[str, Tensor]]:
+        """The state of each parameter, by name."""
+        return {n: dict(self.inner.state[p]) for n, p in self.model.named_parameters()}
+
+    def load_state_dict(self, state: dict[str, dict[str, Tensor]]) -> None:
+        """The inverse of `state_dict`, for a model that has its weights already. Every part must be
+        there: an optimiser that begins anew in silence would not be noticed."""
+        self.inner = self._make()
+        for name, parameter in self.model.named_parameters():
+            expected, found = self.inner.state[parameter], state[name]
+            shapes = {key: value.shape for key, value in expected.items()}
+            if {key: value.shape for key, value in found.items()} != shapes:
+                raise ValueError(f"the optimiser's state of {name} is missing or of other sizes")
+            for key, value in found.items():
+                expected[key].copy_(value)
 
 
 class Schedule:
@@ -74,3 +118,11 @@ class Schedule:
         if self.settings.schedule == "plateau" and self.waited >= self.settings.plateau_patience:
             self.factor *= self.settings.decay
             self.waited = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """What plateaus have done so far."""
+        return {"factor": self.factor, "waited": self.waited}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self.factor, self.waited = float(state["factor"]), int(state["waited"])

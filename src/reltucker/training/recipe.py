@@ -15,6 +15,9 @@ from reltucker.model import CORES
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 
+RETIRED = (("train", "validation_share"),)
+"""Settings of earlier versions, which stand in the recipes of their runs."""
+
 
 class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -55,31 +58,6 @@ class ModelSettings(_Settings):
         if self.batch_norm and not self.reciprocal:
             raise ValueError("model.batch_norm needs model.reciprocal = true")
         return self
-
-
-class CoreSettings(_Settings):
-    """Options of single cores; one that the chosen core does not have is refused."""
-
-    scalar_share: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
-        None, description="analogy: share of coordinates with 1x1 blocks (0.5)"
-    )
-    l0_weight: float | None = Field(None, ge=0, description="srt: lambda of the L0 penalty (0.1)")
-    warm_up_epochs: int | None = Field(
-        None, ge=0, description="srt: epochs without the penalty (25)"
-    )
-    temperature: float | None = Field(None, gt=0, description="srt: of the gates (2/3)")
-    stretch_low: float | None = Field(None, lt=0, description="srt: lower end of a gate (-0.1)")
-    stretch_high: float | None = Field(None, gt=1, description="srt: upper end of a gate (1.1)")
-    location_mean: float | None = Field(None, description="srt: of the initial locations (3.0)")
-    location_deviation: float | None = Field(
-        None, ge=0, description="srt: of the initial locations (1.0)"
-    )
-    retire_below: Annotated[float, Field(ge=0.0, lt=1.0)] | None = Field(
-        None, description="srt: P(gate > 0) below which an entry may be retired (0.05)"
-    )
-    sparse_below: Annotated[float, Field(ge=0.0, le=1.0)] | None = Field(
-        None, description="srt: share of entries below which the core is held sparse (0.02)"
-    )
 
 
 class TrainSettings(_Settings):
@@ -148,11 +126,11 @@ class TrainSettings(_Settings):
     max_density: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
         None, description="early stopping counts epochs with at most this core density only"
     )
-    validation_share: Annotated[float, Field(gt=0.0)] = Field(
-        0.1, description="how much of the training time validation may take"
-    )
     validate_every: int | None = Field(
-        None, ge=1, description="epochs between validations, instead of validation_share"
+        None, ge=1, description="epochs between validations; by default chosen from sizes"
+    )
+    validate_triples: int | None = Field(
+        None, ge=1, description="how many triples a validation ranks; by default as above"
     )
     seed: int = Field(0, ge=0, lt=2**63, description="of initial values, batches and dropout")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA if there is one")
@@ -186,8 +164,22 @@ class Recipe(_Settings):
 
     graph: GraphSettings = GraphSettings()
     model: ModelSettings = ModelSettings()
-    core: CoreSettings = CoreSettings()
+    core: dict[str, Any] = Field({}, description="options of the chosen core, as it declares them")
     train: TrainSettings = TrainSettings()
+
+    @model_validator(mode="after")
+    def _core_has_these_options(self) -> Self:
+        options = CORES[self.model.name].Options
+        for option in self.core:
+            if option not in options.model_fields:
+                raise ValueError(
+                    f"core.{option}: {self.model.name} has no such option; leave it out"
+                )
+        try:
+            options.model_validate(self.core)
+        except ValidationError as error:
+            raise ValueError(f"core.{_explain(options, error)}") from None
+        return self
 
     @classmethod
     def of(cls, values: dict[str, Any], source: str = "recipe") -> Self:
@@ -198,11 +190,15 @@ class Recipe(_Settings):
             raise RecipeError(f"{source}: {_explain(cls, error)}") from None
 
     @classmethod
-    def load(cls, path: Path | str) -> Self:
-        """A recipe from a TOML file."""
+    def load(cls, path: Path | str, *, of_run: bool = False) -> Self:
+        """A recipe from a TOML file; in that `of_run`, settings that no longer exist are passed
+        over, so that what was trained with them can still be used."""
         path = Path(path)
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
+            if of_run:
+                for section, key in RETIRED:
+                    values.get(section, {}).pop(key, None)
         except FileNotFoundError:
             raise RecipeError(f"{path}: there is no such recipe file") from None
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -247,6 +243,28 @@ class Recipe(_Settings):
                 )
             changes[key.strip()] = _toml_value(text.strip())
         return self.with_values(changes, "--set")
+
+
+def refuse_idle(recipe: Recipe) -> None:
+    """Refuse a setting that was changed and has no effect beside the others, by name: whoever set
+    it expects one. Recipes of earlier runs may have some, so that only training asks."""
+    train, default = recipe.train, TrainSettings()
+    sampled = train.objective == "negative_sampling"
+    learns_pattern = CORES[recipe.model.name].learns == "pattern"
+    rules = [
+        ("negatives", sampled, "train.objective = 'negative_sampling'"),
+        ("score_megabytes", not sampled, "train.objective = 'one_vs_all' or 'k_vs_all'"),
+        ("regularizer_power", train.regularizer == "lp", "train.regularizer = 'lp'"),
+        ("decay", train.schedule != "constant", "a train.schedule that is not 'constant'"),
+        ("plateau_patience", train.schedule == "plateau", "train.schedule = 'plateau'"),
+        ("max_density", learns_pattern, "a core that learns which entries exist, such as srt"),
+    ]
+    for key, has_effect, needed in rules:
+        value = getattr(train, key)
+        if value != getattr(default, key) and not has_effect:
+            raise RecipeError(
+                f"train.{key} = {value!r} has no effect here: it is for {needed}; leave it out"
+            )
 
 
 def graph_and_recipe(
@@ -296,6 +314,8 @@ def _keys(settings: type[BaseModel], prefix: str = "") -> list[str]:
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             keys.extend(_keys(kind, f"{prefix}{name}."))
+        elif name == "core":
+            keys.extend(f"core.{o}" for core in CORES.values() for o in core.Options.model_fields)
     return keys
 
 

@@ -73,7 +73,7 @@ class RunFolder:
     def recipe(self) -> Recipe:
         """The run's recipe."""
         try:
-            return Recipe.load(self.path / RECIPE)
+            return Recipe.load(self.path / RECIPE, of_run=True)
         except RecipeError as error:
             raise RunError(f"the run's recipe is damaged: {error}") from error
 

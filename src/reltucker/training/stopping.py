@@ -1,6 +1,7 @@
 """Early stopping on the validation MRR."""
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass
@@ -35,3 +36,16 @@ class EarlyStopping:
     def should_stop(self) -> bool:
         """Whether the patience is used up."""
         return self.waited >= self.patience
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best so far, and how long ago that was."""
+        return {
+            "best_mrr": self.best_mrr,
+            "best_epoch": self.best_epoch,
+            "waited": self.waited,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of `state_dict`."""
+        self.best_mrr, self.best_epoch = float(state["best_mrr"]), int(state["best_epoch"])
+        self.waited = int(state["waited"])

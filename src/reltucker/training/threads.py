@@ -8,9 +8,10 @@ import torch
 
 from reltucker.model import RelationalTucker
 from reltucker.training.recipe import TrainSettings
+from reltucker.training.work import step_seconds
 
-SMALL_STEP = 8_000_000
-"""Multiplications below which a step runs on one thread.
+SMALL_STEP = 0.0025
+"""Seconds, by sizes, below which a step runs on one thread.
 
 Such a step has dozens of loops of some microseconds each. Splitting them gains nothing on an idle
 machine, and on a busy one every loop waits for the thread that was not given a core.
@@ -20,13 +21,8 @@ machine, and on a busy one every loop waits for the thread that was not given a 
 def threads_for(model: RelationalTucker, settings: TrainSettings) -> int:
     """One thread for small steps, all that torch has otherwise; a function of sizes alone, so that
     a resumed run computes in the same order as an unbroken one."""
-    relations = min(model.R.shape[0], settings.batch_size)
-    sampled = settings.objective == "negative_sampling"
-    candidates = 2 * settings.negatives + 2 if sampled else len(model.E)
-    core = sum(parameter.numel() for parameter in model.core.parameters())
-    multiplications = core * relations + 4 * model.E.numel()
-    multiplications += candidates * settings.batch_size * model.E.shape[1]
-    return 1 if multiplications < SMALL_STEP else torch.get_num_threads()
+    small = step_seconds(model, settings) < SMALL_STEP
+    return 1 if small else torch.get_num_threads()
 
 
 @contextmanager

@@ -1,17 +1,15 @@
-"""The cores: one short description for each model of the family."""
+"""The cores: one file for each model of the family. A core is added here and nowhere else."""
 
-from reltucker.model.cores.core import Core, MatrixCore
-from reltucker.model.cores.dense import DenseCore
-from reltucker.model.cores.fixed import (
-    AnalogyCore,
-    ComplexCore,
-    CpCore,
-    DistMultCore,
-    FixedCore,
-    HoleCore,
-    RescalCore,
-)
-from reltucker.model.cores.gated import GatedCore
+from reltucker.model.cores.analogy import AnalogyCore
+from reltucker.model.cores.complex import ComplexCore
+from reltucker.model.cores.core import Core, CoreOptions
+from reltucker.model.cores.cp import CpCore
+from reltucker.model.cores.distmult import DistMultCore
+from reltucker.model.cores.drt import DenseCore
+from reltucker.model.cores.fixed import FixedCore
+from reltucker.model.cores.hole import HoleCore
+from reltucker.model.cores.rescal import RescalCore
+from reltucker.model.cores.srt import GatedCore
 
 CORES: dict[str, type[Core]] = {
     core.name: core
@@ -28,4 +26,4 @@ CORES: dict[str, type[Core]] = {
 }
 """Every model by the name that recipes use."""
 
-__all__ = ["CORES", "Core", "DenseCore", "FixedCore", "GatedCore", "MatrixCore", "RescalCore"]
+__all__ = ["CORES", "Core", "CoreOptions", "DenseCore", "FixedCore", "GatedCore", "RescalCore"]

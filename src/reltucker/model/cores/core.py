@@ -5,15 +5,21 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import torch
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
-from reltucker.kernels import Dropout
-from reltucker.model.groups import RelationGroups
+from reltucker.model.arrangement import Arrangement
 from reltucker.model.initial import Draw
 
 
+class CoreOptions(BaseModel):
+    """A recipe's section [core]: what the chosen core can be told. Most take nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
 class Core(nn.Module, ABC):
-    """A core tensor G of shape (d_e, d_e, d_r), fixed or learned.
+    """A core tensor G of shape (d_e, d_e, d_r), fixed or learned (Eq. relationaltucker).
 
     It answers one question for each mode of the tensor; what follows is a product with E or R:
     (subject, relation) to a query over objects, (relation, object) to a query over subjects, and
@@ -27,8 +33,7 @@ class Core(nn.Module, ABC):
     learns: ClassVar[Literal["nothing", "entries", "pattern"]]
     """Of the core: nothing where it is fixed, so that d_r follows from d_e and all free parameters
     of a relation are in r_k; its entries; or also which of its entries exist."""
-    options: ClassVar[frozenset[str]] = frozenset()
-    """Settings of a recipe's section [core] that this core takes."""
+    Options: ClassVar[type[CoreOptions]] = CoreOptions
 
     def __init__(self, entity_dim: int, relation_dim: int) -> None:
         super().__init__()
@@ -40,45 +45,28 @@ class Core(nn.Module, ABC):
     def build(
         cls, entity_dim: int, relation_dim: int | None, relations: int, **options: Any
     ) -> Self:
-        """The core for a recipe's sizes and a graph with so many relations."""
+        """The core for a recipe's sizes and options and a graph with so many relations."""
+
+    # -- the three questions --------------------------------------------------------------------
 
     @abstractmethod
     def mixing(self, relations: Tensor) -> Tensor:
         """Relation embeddings (U, d_r) to the compact form of their M_k: (U, ...)."""
 
     @abstractmethod
-    def queries(
-        self,
-        mixing: Tensor,
-        subjects: Tensor,
-        objects: Tensor,
-        groups: RelationGroups,
-        dropout: Dropout,
-    ) -> tuple[Tensor, Tensor]:
-        """Compact M_k (U, ...), e_i and e_j (B, d_e) to e_i^T M_k and M_k e_j, differentiable,
-        with dropout on the compact form."""
-
-    @abstractmethod
-    def object_queries(
-        self, mixing: Tensor, subjects: Tensor, groups: RelationGroups, dropout: Dropout
-    ) -> Tensor:
-        """e_i^T M_k for rows grouped by relation: (B, d_e), differentiable."""
-
-    @abstractmethod
-    def subject_queries(self, mixing: Tensor, objects: Tensor, groups: RelationGroups) -> Tensor:
-        """M_k e_j for rows grouped by relation: (B, d_e)."""
+    def queries(self, mixing: Tensor, given: Tensor, arrangement: Arrangement) -> Tensor:
+        """Compact M_k (U, ...) and the rows of given entities (Q, d_e), in the order of the
+        arrangement, to e_i^T M_k over objects and M_k e_j over subjects (Q, d_e)."""
 
     @abstractmethod
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
-        """G x_1 e_i x_2 e_j: (B, d_e), (B, d_e) to (B, d_r)."""
+        """G x_1 e_i x_2 e_j over relations: (B, d_e), (B, d_e) to (B, d_r)."""
+
+    # -- sizes ----------------------------------------------------------------------------------
 
     @abstractmethod
     def tensor(self) -> Tensor:
         """The explicit core G (d_e, d_e, d_r), entry by entry as in the paper."""
-
-    @abstractmethod
-    def reset(self, draw: Draw) -> None:
-        """Draw the learned entries anew; a fixed core has none."""
 
     @abstractmethod
     def nonzero_by_slice(self) -> Tensor:
@@ -88,12 +76,37 @@ class Core(nn.Module, ABC):
         """How many entries of G are not zero."""
         return int(self.nonzero_by_slice().sum())
 
+    def free_entries(self) -> int:
+        """nnfp(G): how many entries of the core are free parameters and not zero."""
+        return 0 if self.learns == "nothing" else self.nonzero_entries()
+
+    def entry_range(self) -> tuple[int, int]:
+        """The least and the most free entries that the core may end with."""
+        most = 0 if self.learns == "nothing" else self.entity_dim**2 * self.relation_dim
+        return (0 if self.learns == "pattern" else most), most
+
+    def density(self) -> float:
+        """The share of entries of G that are not zero."""
+        return self.nonzero_entries() / (self.entity_dim**2 * self.relation_dim)
+
+    def mixing_matrices(self, relations: Tensor) -> Tensor:
+        """Explicit M_k = sum_l r_kl G_l: (U, d_r) to (U, d_e, d_e)."""
+        return torch.einsum("ijl,ul->uij", self.tensor().to(relations), relations)
+
     def explicit(self) -> dict[str, Tensor]:
         """G for other tools: as `G` (d_e, d_e, d_r), or where it is sparse as the entries
         `i`, `j`, `l` (0-based) and `value`."""
         return {"G": self.tensor()}
 
+    def query_work(self) -> int:
+        """How the work from a given entity's row to its query grows, M_k being there: as d_e where
+        M_k has a few entries in a row."""
+        return self.entity_dim
+
     # -- hooks of training and storage; most cores need none of them ----------------------------
+
+    def reset(self, draw: Draw) -> None:
+        """Draw the learned entries anew; a fixed core has none."""
 
     def begin_epoch(self, epoch: int, steps: int) -> Tensor | None:
         """Prepare for an epoch (1, 2, ...) of so many steps. A core that now holds fewer entries
@@ -126,61 +139,3 @@ class Core(nn.Module, ABC):
         """Squared magnitudes of the coordinates of entities or relations, (B, d) to (B, m); a core
         whose coordinates belong together in pairs gives one for each pair."""
         return vectors.square()
-
-    # -- sizes ----------------------------------------------------------------------------------
-
-    def free_entries(self) -> int:
-        """nnfp(G): how many entries of the core are free parameters and not zero."""
-        return 0 if self.learns == "nothing" else self.nonzero_entries()
-
-    def entry_range(self) -> tuple[int, int]:
-        """The least and the most free entries that the core may end with."""
-        most = 0 if self.learns == "nothing" else self.entity_dim**2 * self.relation_dim
-        return (0 if self.learns == "pattern" else most), most
-
-    def query_work(self) -> int:
-        """How the work from a given entity's row to its query grows, M_k being there: as d_e where
-        M_k has a few entries in a row."""
-        return self.entity_dim
-
-    def density(self) -> float:
-        """The share of entries of G that are not zero."""
-        return self.nonzero_entries() / (self.entity_dim**2 * self.relation_dim)
-
-    def mixing_matrices(self, relations: Tensor) -> Tensor:
-        """Explicit M_k = sum_l r_kl G_l: (U, d_r) to (U, d_e, d_e)."""
-        return torch.einsum("ijl,ul->uij", self.tensor().to(relations), relations)
-
-
-def default_relation_dim(entity_dim: int, relation_dim: int | None, relations: int) -> int:
-    """d_r where a core leaves it free: no more than there are relations, nor more than d_e."""
-    return min(relations, entity_dim) if relation_dim is None else relation_dim
-
-
-class MatrixCore(Core):
-    """A core whose compact form is the matrices M_k (U, d_e, d_e) themselves."""
-
-    def query_work(self) -> int:
-        """As d_e^2: a product with M_k."""
-        return self.entity_dim**2
-
-    def queries(
-        self,
-        mixing: Tensor,
-        subjects: Tensor,
-        objects: Tensor,
-        groups: RelationGroups,
-        dropout: Dropout,
-    ) -> tuple[Tensor, Tensor]:
-        """e_i^T M_k and M_k e_j."""
-        return groups.both_products(mixing, subjects, objects, dropout)
-
-    def object_queries(
-        self, mixing: Tensor, subjects: Tensor, groups: RelationGroups, dropout: Dropout
-    ) -> Tensor:
-        """e_i^T M_k."""
-        return groups.products(mixing, subjects, dropout)
-
-    def subject_queries(self, mixing: Tensor, objects: Tensor, groups: RelationGroups) -> Tensor:
-        """M_k e_j."""
-        return groups.products(mixing.transpose(1, 2), objects, Dropout.none())

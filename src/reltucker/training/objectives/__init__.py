@@ -5,11 +5,12 @@ from reltucker.graph import KnowledgeGraph
 from reltucker.model import RelationalTucker
 from reltucker.training.objectives.all_entities import AllEntities
 from reltucker.training.objectives.batches import QuestionBatches, TripleBatches
+from reltucker.training.objectives.gradients import Gradients, RowGradient
 from reltucker.training.objectives.objective import Objective
 from reltucker.training.objectives.sampled import NegativeSampling, SharedNegatives
 from reltucker.training.recipe import TrainSettings
 
-__all__ = ["Objective", "check_objective", "make_objective"]
+__all__ = ["Gradients", "Objective", "RowGradient", "check_objective", "make_objective"]
 
 
 def make_objective(
@@ -17,16 +18,16 @@ def make_objective(
 ) -> Objective:
     """The objective of a recipe on the training triples of a graph."""
     check_objective(settings, graph.seen_entities)
-    if settings.objective == "k_vs_all":
-        questions = QuestionBatches(
-            model, graph, settings.answer_exponent, settings.answers_at_once
-        )
-        return AllEntities(model, settings, questions, len(graph.entities))
-    triples = TripleBatches(model, graph)
-    if settings.objective == "one_vs_all":
-        return AllEntities(model, settings, triples, len(graph.entities))
-    kind = SharedNegatives if settings.shared_negatives else NegativeSampling
-    return kind(model, settings, triples, graph.seen_entities)
+    match settings.objective:
+        case "k_vs_all":
+            exponent, at_once = settings.answer_exponent, settings.answers_at_once
+            questions = QuestionBatches(model, graph, exponent, at_once)
+            return AllEntities(model, settings, questions, len(graph.entities))
+        case "one_vs_all":
+            return AllEntities(model, settings, TripleBatches(model, graph), len(graph.entities))
+        case "negative_sampling":
+            kind = SharedNegatives if settings.shared_negatives else NegativeSampling
+            return kind(model, settings, TripleBatches(model, graph), graph.seen_entities)
 
 
 def check_objective(settings: TrainSettings, population: int) -> None:

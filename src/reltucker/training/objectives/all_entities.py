@@ -1,12 +1,14 @@
 """Objectives over all entities: `one_vs_all` and `k_vs_all`.
 
-The equations are those of `reltucker.kernels.all_entities`. The first asks both questions of each
-triple with one answer; the second asks each distinct question once with all of its answers.
+The equations of the losses are those of `reltucker.kernels.losses`. The first objective asks both
+questions of each triple with one answer; the second asks each distinct question once with all of
+its answers.
 """
 
+import torch
 from torch import Tensor
 
-from reltucker.kernels import all_entities_loss
+from reltucker.kernels import RowSums, Targets, add_to_sums, binary_gradient, softmax_gradient
 from reltucker.model import RelationalTucker
 from reltucker.training.objectives.batches import Batch, Batches
 from reltucker.training.objectives.entities import EntityRows
@@ -19,6 +21,9 @@ class AllEntities(Objective):
 
     Those that never occur in train are candidates too: they are only pushed away, and else their
     scores near 0 would outrank true answers.
+
+    No more than one block of scores is held. Where all of them fit into `train.score_megabytes`,
+    there is one block; softmax over several computes each twice, first for the sums over a row.
     """
 
     def __init__(
@@ -41,22 +46,43 @@ class AllEntities(Objective):
         answers: Tensor,
         candidates: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        size = len(queries)
-        limit = max(size, int(self.settings.score_megabytes * 2**20) // queries.element_size())
-        if len(self._scores) < min(limit, size * self.population):
-            self._scores = queries.new_empty(min(limit, size * self.population))
-        return all_entities_loss(
-            self.settings.loss,
-            queries,
-            entities.matrix,
-            batch.starts,
-            answers,
-            batch.weights,
-            self.settings.label_smoothing,
-            self._scores,
-            entities.gradient,
-        )
+        E, count = entities.matrix, len(entities.matrix)
+        smoothing = self.settings.label_smoothing
+        targets = Targets(batch.starts, answers, batch.weights, smoothing, count)
+        losses = torch.zeros(len(queries), dtype=torch.float64, device=queries.device)
+        sums, buffer = RowSums.of(queries), self._buffer(queries)
+        width = len(buffer) // len(queries)
+        blocks = [slice(begin, min(begin + width, count)) for begin in range(0, count, width)]
 
-    def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> None:
-        entities.add(places, rows)
-        entities.mask_gradient()
+        def scores_of(block: slice) -> Tensor:
+            part = buffer[: len(queries) * (block.stop - block.start)].view(len(queries), -1)
+            return torch.mm(queries, E[block].t(), out=part)
+
+        softmax, known = self.settings.loss == "softmax", len(blocks) > 1
+        if softmax and known:
+            for block in blocks:
+                add_to_sums(scores_of(block), sums)
+        dq = torch.empty_like(queries)
+        for block in blocks:
+            scores = scores_of(block)  # and then their gradient
+            if softmax:
+                softmax_gradient(scores, block, targets, sums, losses, known)
+            else:
+                binary_gradient(scores, block, targets, losses)
+            torch.mm(scores.t(), queries, out=entities.gradient[block])
+            if block.start == 0:
+                torch.mm(scores, E[block], out=dq)
+            else:
+                dq.addmm_(scores, E[block])
+        if softmax:
+            losses += batch.weights.double() * sums.logarithms()
+        return losses, dq
+
+    def _buffer(self, queries: Tensor) -> Tensor:
+        """For a block of scores; it lives as long as the run."""
+        wanted = len(queries) * self.population
+        limit = int(self.settings.score_megabytes * 2**20) // queries.element_size()
+        size = min(wanted, max(limit, len(queries)))
+        if len(self._scores) < size:
+            self._scores = queries.new_empty(size)
+        return self._scores[:size]

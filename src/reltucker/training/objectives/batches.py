@@ -10,36 +10,31 @@ from torch import Tensor
 
 from reltucker.graph import KnowledgeGraph
 from reltucker.graph.answers import AnswerIndex
-from reltucker.model import Questions, RelationalTucker
+from reltucker.model import Arrangement, RelationalTucker
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Batch:
     """The questions of a step, in the order of their arrangement.
 
     given   : (Q,) the given entities
-    rows    : (Q,) the rows of R
     starts  : (Q + 1,) where the answers of each question begin
     answers : the answers of all questions, ascending for each
     weights : (Q,) how much each question counts; the loss of the step is a weighted sum
     facts   : (F, 3) for relation prediction: subject, row of R, object
     """
 
-    questions: Questions
+    arrangement: Arrangement
     given: Tensor
-    rows: Tensor
     starts: Tensor
     answers: Tensor
     weights: Tensor
     facts: Tensor
 
-    def answer_weights(self) -> tuple[Tensor, Tensor]:
-        """For each answer, its question (n,) and its share of the question's weight (n,)."""
+    def answer_weights(self) -> Tensor:
+        """The share of each answer in its question's weight (n,)."""
         counts = self.starts[1:] - self.starts[:-1]
-        question = torch.repeat_interleave(
-            torch.arange(len(counts), device=counts.device), counts, output_size=len(self.answers)
-        )
-        return question, (self.weights / counts)[question]
+        return torch.repeat_interleave(self.weights / counts, counts, output_size=len(self.answers))
 
 
 class Batches(Protocol):
@@ -66,18 +61,17 @@ class TripleBatches:
         """Two questions with one answer each for every triple."""
         triples = self.triples[chosen].long()
         subjects, relations, objects = triples.unbind(1)
-        questions = self.model.questions(relations)
-        order = questions.order
-        given = torch.cat([subjects, objects])[order]
-        answers = torch.cat([objects, subjects])[order]
+        asks_subject = torch.arange(2 * len(triples), device=triples.device) >= len(triples)
+        arrangement = self.model.arrange(torch.cat([relations, relations]), asks_subject)
+        given = torch.cat([subjects, objects])[arrangement.order]
+        answers = torch.cat([objects, subjects])[arrangement.order]
         starts = torch.arange(len(answers) + 1, device=answers.device)
         weights = self.model.E.new_full((len(answers),), 1.0 / len(triples))
-        facts, inverse = triples, relations
+        facts = triples
         if self.model.reciprocal:
-            inverse = relations + self.model.relations
-            facts = torch.cat([triples, torch.stack([objects, inverse, subjects], dim=1)])
-        rows = torch.cat([relations, inverse])[order]
-        return Batch(questions, given, rows, starts, answers, weights, facts)
+            inverse = torch.stack([objects, relations + self.model.relations, subjects], dim=1)
+            facts = torch.cat([triples, inverse])
+        return Batch(arrangement, given, starts, answers, weights, facts)
 
 
 class QuestionBatches:
@@ -125,8 +119,8 @@ class QuestionBatches:
 
     def take(self, chosen: Tensor, generator: torch.Generator) -> Batch:
         """The questions with these numbers."""
-        questions = self.model.questions(self.relations[chosen], self.asks_subject[chosen])
-        chosen = chosen[questions.order]
+        arrangement = self.model.arrange(self.relations[chosen], self.asks_subject[chosen])
+        chosen = chosen[arrangement.order]
         given, counts = self.given[chosen], self.counts[chosen]
         starts = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
         total = int(starts[-1])
@@ -145,4 +139,4 @@ class QuestionBatches:
         else:
             ends = torch.stack([given, rows, asked], dim=1)
             facts = torch.where(swapped.unsqueeze(1), ends.flip(1), ends)
-        return Batch(questions, given, rows, starts, answers, weights, facts)
+        return Batch(arrangement, given, starts, answers, weights, facts)

@@ -14,12 +14,14 @@ from reltucker.kernels import (
     mask_rows,
     number_rows,
 )
+from reltucker.training.memory import use_huge_pages
+from reltucker.training.objectives.gradients import RowGradient
 
 COMPACT_ABOVE = 3.0
 """How many times more entities than a step touches there must be for compact steps to pay."""
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class EntityRows:
     """The entities of one step after dropout: all of them, or the ones that it touches.
 
@@ -44,6 +46,10 @@ class EntityRows:
         else:
             mask_rows(self.gradient, self.ids, self.dropout)
 
+    def returned(self) -> Tensor | RowGradient:
+        """The gradient of E."""
+        return self.gradient if self.ids is None else RowGradient(self.ids, self.gradient)
+
 
 class EntityTable:
     """E as the steps of a training run see it; the buffers live as long as the run.
@@ -52,14 +58,16 @@ class EntityTable:
     the mask is applied to E once instead of to each of dozens of rows a triple.
     """
 
-    def __init__(self, parameter: nn.Parameter, compact: bool) -> None:
+    def __init__(self, parameter: nn.Parameter, compact: bool, drops: bool) -> None:
         self.parameter = parameter
         self.compact = compact and has_loops(parameter)
         if self.compact:
             self._marks = torch.full((len(parameter),), -1, dtype=torch.int32)
         else:
-            self._dropped = torch.empty_like(parameter.detach())
+            # Buffers for the whole run: fresh memory in every step would fault page by page.
             self._gradient = torch.zeros_like(parameter.detach())
+            self._dropped = torch.empty_like(parameter.detach() if drops else parameter[:0])
+            use_huge_pages(self._gradient, self._dropped)
 
     def open(self, dropout: Dropout, *ids: Tensor) -> tuple[EntityRows, list[Tensor]]:
         """The rows of a step that touches these entities, and the places of `ids` in it."""

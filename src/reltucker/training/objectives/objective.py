@@ -1,4 +1,12 @@
-"""One training step: what all objectives share."""
+"""One training step: what all objectives share.
+
+batch: given entities (Q,), rows of R (U distinct), answers      TripleBatches, QuestionBatches
+E, after dropout                                                 EntityTable.open
+queries (Q, d_e) = e_i^T M_k or M_k e_j                          model.ask
+scores, loss and their gradients                                 what objectives differ in
+gradients of rows of E, of R, and of the core                    autograd over model.ask
+regularisers                                                     added to the same gradients
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -10,11 +18,10 @@ from reltucker.kernels import Dropout
 from reltucker.model import QueryDropout, RelationalTucker
 from reltucker.training.objectives.batches import Batch, Batches
 from reltucker.training.objectives.entities import COMPACT_ABOVE, EntityRows, EntityTable
-from reltucker.training.objectives.regularizers import Regularizer
+from reltucker.training.objectives.gradients import Gradients, RowGradient
+from reltucker.training.objectives.regularizers import make_regularizer
+from reltucker.training.objectives.relation_prediction import predict_relations
 from reltucker.training.recipe import TrainSettings
-
-FACTS_AT_ONCE = 256
-"""How many facts relation prediction handles at once: a dense core holds d_e^2 numbers for each."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,16 @@ class Keys:
         """The keys of the next step."""
         return cls(*torch.randint(2**62, (4,), generator=generator).tolist())
 
+    def masks(self, settings: TrainSettings) -> QueryDropout:
+        """The masks on the way to the queries; one bit tells two uses of a key apart."""
+        other = 1 << 62
+        return QueryDropout(
+            relations=Dropout(settings.relation_dropout, self.core ^ other),
+            mixing=Dropout(settings.mixing_dropout, self.mixing),
+            given=Dropout(settings.given_dropout, self.candidates ^ other),
+            queries=Dropout(settings.query_dropout, self.mixing ^ other),
+        )
+
 
 class Objective(ABC):
     """Computes loss and gradients of one batch after the other.
@@ -46,56 +63,53 @@ class Objective(ABC):
         self.settings = settings
         self.batches = batches
         self.population = population
-        self.regularizer = Regularizer.of(model.core, settings)
-        self.table = EntityTable(model.E, self._is_compact())
-        self.touched: tuple[Tensor, Tensor] | None = None
-        """After a compact step: entities and the rows of their gradient; E.grad is None then."""
+        self.regularizer = make_regularizer(model.core, settings)
+        self.table = EntityTable(model.E, self._is_compact(), settings.entity_dropout > 0.0)
 
     def __len__(self) -> int:
         """How many items an epoch has."""
         return len(self.batches)
 
-    def backward(self, chosen: Tensor, generator: torch.Generator) -> Tensor:
-        """Set the gradients of all parameters for the items with these numbers; returns the loss,
-        a mean over the items, without regularisers and the core's penalty."""
+    def gradients(self, chosen: Tensor, generator: torch.Generator) -> tuple[Tensor, Gradients]:
+        """The loss of the items with these numbers, a mean over them without regularisers and the
+        core's penalty, and the gradients of all parameters; valid until the next call."""
         settings, model = self.settings, self.model
         keys = Keys.draw(generator)
         batch = self.batches.take(chosen, generator)
-        model.zero_grad()
         model.core.begin_step(keys.core)
-        candidates = self._candidates(batch, keys)
         facts = batch.facts if settings.relation_prediction else batch.facts[:0]
         entities, (given, answers, candidates, subjects, objects) = self.table.open(
             Dropout(settings.entity_dropout, keys.entities),
             batch.given,
             batch.answers,
-            candidates,
+            self._candidates(batch, keys),
             facts[:, 0],
             facts[:, 2],
         )
-        added = [(given, entities.matrix[given].requires_grad_())]
-        loss = torch.zeros((), dtype=torch.float64, device=chosen.device)
-        if len(facts):
-            added += [(i, entities.matrix[i].requires_grad_()) for i in (subjects, objects)]
-            loss += self._predict_relations(added[1][1], added[2][1], facts[:, 1], len(chosen))
-        queries = model.training_queries(batch.questions, added[0][1], self._masks(keys))
-        losses, query_gradient = self._judge(batch, queries.detach(), entities, answers, candidates)
-        loss += losses.sum()
-        self.regularizer.on_queries(batch, queries.detach(), query_gradient)
-        self._differentiate(queries, query_gradient)
-        gradients = [rows.grad for _, rows in added]
-        self._entity_gradient(
-            entities,
-            torch.cat([places for places, _ in added]),
-            torch.cat([gradient for gradient in gradients if gradient is not None]),
+        e_given = entities.matrix[given].requires_grad_()  # (Q, d_e)
+        relations = model.R.detach()[batch.arrangement.relations].requires_grad_()  # (U, d_r)
+        queries = model.ask(batch.arrangement, e_given, relations, keys.masks(settings))
+        q = queries.detach()  # (Q, d_e)
+        losses, dq = self._judge(batch, q, entities, answers, candidates)
+        self.regularizer.on_queries(batch, q, dq)
+        parameters = {n: p for n, p in model.named_parameters() if n not in ("E", "R")}
+        d_given, d_relations, *others = self._differentiate(
+            queries, dq, [e_given, relations, *parameters.values()]
         )
-        self.regularizer.on_entities(batch, model.E, entities, given, answers)
-        self.regularizer.on_relations(batch, model.R)
-        if entities.ids is None:
-            model.E.grad, self.touched = entities.gradient, None
-        else:
-            model.E.grad, self.touched = None, (entities.ids, entities.gradient)
-        return loss
+        self.regularizer.on_relations(batch, relations.detach(), d_relations)
+        gradients: Gradients = dict(zip(parameters, others, strict=True))
+        gradients["R"] = RowGradient(batch.arrangement.relations, d_relations)
+        loss, places, rows = losses.double().sum(), given, d_given
+        if len(facts):
+            e_i, e_j = entities.matrix[subjects], entities.matrix[objects]
+            weight = settings.relation_prediction / len(chosen)
+            added, d_i, d_j = predict_relations(model, e_i, facts[:, 1], e_j, weight, gradients)
+            loss += added
+            places, rows = torch.cat([given, subjects, objects]), torch.cat([d_given, d_i, d_j])
+        self._entity_gradient(entities, places, rows)
+        self.regularizer.on_entities(batch, model.E.detach(), entities, given, answers)
+        gradients["E"] = entities.returned()
+        return loss, gradients
 
     def _is_compact(self) -> bool:
         """Whether steps leave alone the rows of E that they do not touch: where there are many,
@@ -126,40 +140,18 @@ class Objective(ABC):
     ) -> tuple[Tensor, Tensor]:
         """Queries in the order of the batch to their weighted losses and their gradient."""
 
-    @abstractmethod
     def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> None:
         """Complete the gradient of the entities, to which `rows` are added at `places`."""
+        entities.add(places, rows)
+        entities.mask_gradient()
 
     # -- what they share ------------------------------------------------------------------------
 
-    def _masks(self, keys: Keys) -> QueryDropout:
-        settings = self.settings
-        return QueryDropout(
-            relations=Dropout(settings.relation_dropout, keys.core ^ (1 << 62)),
-            mixing=Dropout(settings.mixing_dropout, keys.mixing),
-            given=Dropout(settings.given_dropout, keys.candidates ^ (1 << 62)),
-            queries=Dropout(settings.query_dropout, keys.mixing ^ (1 << 62)),
-        )
-
-    def _differentiate(self, queries: Tensor, gradient: Tensor) -> None:
+    def _differentiate(self, queries: Tensor, dq: Tensor, inputs: list[Tensor]) -> list[Tensor]:
+        """The gradients of queries . dq, and of the core's penalty, for the inputs."""
+        outputs, weights = [queries], [dq]
         penalty = self.model.core.penalty()
-        if penalty is None:
-            torch.autograd.backward(queries, gradient)
-        else:
-            value, weight = penalty
-            torch.autograd.backward([queries, value], [gradient, torch.full_like(value, weight)])
-
-    def _predict_relations(
-        self, subjects: Tensor, objects: Tensor, rows: Tensor, items: int
-    ) -> Tensor:
-        """Softmax cross-entropy of each fact's relation against all rows of R, with its weight, as
-        a mean over the items; sets the gradients."""
-        total = torch.zeros((), dtype=torch.float64, device=rows.device)
-        for begin in range(0, len(rows), FACTS_AT_ONCE):
-            part = slice(begin, begin + FACTS_AT_ONCE)
-            scores = self.model.relation_queries(subjects[part], objects[part]) @ self.model.R.t()
-            loss = torch.nn.functional.cross_entropy(scores, rows[part], reduction="sum")
-            loss = loss * (self.settings.relation_prediction / items)
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += loss.detach()
-        return total
+        if penalty is not None:
+            outputs.append(penalty[0])
+            weights.append(torch.full_like(penalty[0], penalty[1]))
+        return list(torch.autograd.grad(outputs, inputs, weights))

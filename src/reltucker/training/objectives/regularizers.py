@@ -14,9 +14,8 @@ queries after dropout. (Weight decay, on all parameters in every step, belongs t
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from reltucker.kernels import add_rows
 from reltucker.model import Core
 from reltucker.training.objectives.batches import Batch
 from reltucker.training.objectives.entities import EntityRows
@@ -26,86 +25,101 @@ from reltucker.training.recipe import TrainSettings
 class Regularizer:
     """None: adds nothing."""
 
-    def __init__(self, core: Core, strength: float, power: float) -> None:
+    def __init__(self, core: Core, settings: TrainSettings) -> None:
         self.core = core
-        self.strength = strength
-        self.power = power
-
-    @staticmethod
-    def of(core: Core, settings: TrainSettings) -> "Regularizer":
-        """The one of a recipe."""
-        kind, strength = settings.regularizer, settings.regularizer_weight
-        if kind == "none" or strength == 0.0:
-            return Regularizer(core, 0.0, 2.0)
-        if kind == "dura":
-            return Dura(core, strength, 2.0)
-        return PowerNorm(core, strength, 3.0 if kind == "n3" else settings.regularizer_power)
+        self.strength = settings.regularizer_weight
 
     def on_queries(self, batch: Batch, queries: Tensor, gradient: Tensor) -> None:
-        """Add to the gradient for the queries."""
+        """Add to the gradient for the queries (Q, d_e)."""
 
     def on_entities(
-        self, batch: Batch, parameter: Tensor, entities: EntityRows, given: Tensor, answers: Tensor
+        self, batch: Batch, matrix: Tensor, entities: EntityRows, given: Tensor, answers: Tensor
     ) -> None:
-        """Add to the gradient for the entities; given and answers are places in `entities`."""
+        """Add to the gradient for the entities, whose embeddings are the rows of `matrix`; given
+        and answers are places in `entities`."""
 
-    def on_relations(self, batch: Batch, relations: nn.Parameter) -> None:
-        """Add to the gradient for R."""
+    def on_relations(self, batch: Batch, relations: Tensor, gradient: Tensor) -> None:
+        """Add to the gradient for the distinct rows of R of the batch (U, d_r)."""
 
-    def _add(self, rows: Tensor, weights: Tensor, places: Tensor, gradient: Tensor) -> None:
-        """The gradient of c sum_b w_b sum |x_b|^p for rows (n, d), added at their places."""
-        rows = rows.detach().requires_grad_()
+
+class PowerNorm(Regularizer):
+    """lp: each factor by how often it occurs."""
+
+    def __init__(self, core: Core, settings: TrainSettings) -> None:
+        super().__init__(core, settings)
+        self.power = settings.regularizer_power
+
+    def on_entities(
+        self, batch: Batch, matrix: Tensor, entities: EntityRows, given: Tensor, answers: Tensor
+    ) -> None:
+        """Both ends of a triple."""
+        places = torch.cat([given, answers])
+        weights = torch.cat([batch.weights, batch.answer_weights()])
+        self._add_entities(matrix, entities, places, weights)
+
+    def on_relations(self, batch: Batch, relations: Tensor, gradient: Tensor) -> None:
+        """The relation of each question."""
+        weights = batch.weights.new_zeros(len(relations))
+        weights.index_add_(0, batch.arrangement.index, batch.weights)
+        gradient += self._gradient(relations, weights)
+
+    def _add_entities(
+        self, matrix: Tensor, entities: EntityRows, places: Tensor, weights: Tensor
+    ) -> None:
+        distinct, inverse = torch.unique(places, return_inverse=True)
+        total = weights.new_zeros(len(distinct)).index_add_(0, inverse, weights)
+        ids = distinct if entities.ids is None else entities.ids[distinct]
+        entities.add(distinct, self._gradient(matrix[ids], total))
+
+    def _gradient(self, rows: Tensor, weights: Tensor) -> Tensor:
+        """The gradient of c sum_b w_b sum |x_b|^p for rows (n, d)."""
+        rows = rows.requires_grad_()
         with torch.enable_grad():
             # Away from zero, where a root of the squares has no derivative.
             squares = self.core.squares(rows).clamp_min(1e-30)
             value = (squares ** (self.power / 2)).sum(dim=1) @ weights
-        (for_rows,) = torch.autograd.grad(value, rows, torch.full_like(value, self.strength))
-        add_rows(gradient, places, for_rows.contiguous())
+        (gradient,) = torch.autograd.grad(value, rows, torch.full_like(value, self.strength))
+        return gradient.contiguous()
 
 
-class PowerNorm(Regularizer):
-    """lp and n3."""
+class Nuclear3Norm(PowerNorm):
+    """n3."""
 
-    def on_entities(
-        self, batch: Batch, parameter: Tensor, entities: EntityRows, given: Tensor, answers: Tensor
-    ) -> None:
-        """Both ends of a triple."""
-        places = torch.cat([given, answers])
-        weights = torch.cat([batch.weights, batch.answer_weights()[1]])
-        self._add_entities(parameter, entities, places, weights)
-
-    def on_relations(self, batch: Batch, relations: nn.Parameter) -> None:
-        """The relation of each question."""
-        assert relations.grad is not None
-        rows, weights = _merged(batch.rows, batch.weights)
-        self._add(relations[rows], weights, rows, relations.grad)
-
-    def _add_entities(
-        self, parameter: Tensor, entities: EntityRows, places: Tensor, weights: Tensor
-    ) -> None:
-        distinct, total = _merged(places, weights)
-        ids = distinct if entities.ids is None else entities.ids[distinct]
-        self._add(parameter[ids], total, distinct, entities.gradient)
+    def __init__(self, core: Core, settings: TrainSettings) -> None:
+        super().__init__(core, settings)
+        self.power = 3.0
 
 
 class Dura(PowerNorm):
     """dura."""
+
+    def __init__(self, core: Core, settings: TrainSettings) -> None:
+        super().__init__(core, settings)
+        self.power = 2.0
 
     def on_queries(self, batch: Batch, queries: Tensor, gradient: Tensor) -> None:
         """||q_b||^2."""
         gradient.addcmul_(queries, 2.0 * self.strength * batch.weights.unsqueeze(1))
 
     def on_entities(
-        self, batch: Batch, parameter: Tensor, entities: EntityRows, given: Tensor, answers: Tensor
+        self, batch: Batch, matrix: Tensor, entities: EntityRows, given: Tensor, answers: Tensor
     ) -> None:
         """||e_a||^2."""
-        self._add_entities(parameter, entities, answers, batch.answer_weights()[1])
+        self._add_entities(matrix, entities, answers, batch.answer_weights())
 
-    def on_relations(self, batch: Batch, relations: nn.Parameter) -> None:
+    def on_relations(self, batch: Batch, relations: Tensor, gradient: Tensor) -> None:
         """Relations are held by the queries."""
 
 
-def _merged(places: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Distinct places, each with the sum of its weights."""
-    distinct, inverse = torch.unique(places, return_inverse=True)
-    return distinct, weights.new_zeros(len(distinct)).index_add_(0, inverse, weights)
+REGULARIZERS: dict[str, type[Regularizer]] = {
+    "none": Regularizer,
+    "lp": PowerNorm,
+    "n3": Nuclear3Norm,
+    "dura": Dura,
+}
+"""Every regulariser by the name that recipes use."""
+
+
+def make_regularizer(core: Core, settings: TrainSettings) -> Regularizer:
+    """The one of a recipe."""
+    return REGULARIZERS[settings.regularizer](core, settings)

@@ -36,10 +36,9 @@ class NegativeSampling(Objective):
         answers: Tensor,
         candidates: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        losses, weights, gradient = sampled_softmax(queries, entities.matrix, candidates)
-        share = batch.weights.unsqueeze(1)
-        self._scored = candidates, weights.mul_(share), queries
-        return losses * batch.weights, gradient.mul_(share)
+        losses, scores, dq = sampled_softmax(queries, entities.matrix, candidates, batch.weights)
+        self._scored = candidates, scores, queries
+        return losses, dq
 
     def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> None:
         out = entities.gradient
@@ -78,10 +77,6 @@ class SharedNegatives(Objective):
         entities.add(candidates, scores.t() @ queries)
         entities.add(answers, chosen * queries)
         return losses, torch.addmm(chosen * true, scores, others)
-
-    def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> None:
-        entities.add(places, rows)
-        entities.mask_gradient()
 
 
 def _places_of(answers: Tensor, candidates: Tensor) -> Tensor:

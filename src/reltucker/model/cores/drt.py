@@ -1,11 +1,11 @@
-"""DRT: a free dense core, every entry of which is learned."""
+"""DRT: a free dense core, every entry of which is learned (Definition, Eq. relationaltucker)."""
 
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from reltucker.model.cores.core import MatrixCore, default_relation_dim
+from reltucker.model.cores.matrices import MatrixCore, default_relation_dim
 from reltucker.model.initial import Draw
 
 
@@ -25,6 +25,7 @@ class DenseCore(MatrixCore):
         cls, entity_dim: int, relation_dim: int | None, relations: int, **options: Any
     ) -> Self:
         """d_r is free; by default no more than there are relations, nor more than d_e."""
+        cls.Options(**options)
         return cls(entity_dim, default_relation_dim(entity_dim, relation_dim, relations))
 
     @classmethod

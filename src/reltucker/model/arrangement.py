@@ -1,0 +1,32 @@
+"""The questions of a batch, arranged so that each mixing matrix M_k is built and read once."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from reltucker.kernels import arrange
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """Q questions, each of which gives an entity and a relation and asks for the other entity:
+    first those that ask for objects, then those that ask for subjects, either part by relation.
+
+    order     : (Q,) the permutation that brings the caller's questions into this order
+    relations : (U,) the distinct rows of R that they need
+    index     : (Q,) the place of each question's row among them
+    starts    : (2, U + 1) where the questions of each row begin, in either part
+    objects   : how many questions ask for objects
+    """
+
+    order: Tensor
+    relations: Tensor
+    index: Tensor
+    starts: Tensor
+    objects: int
+
+    @classmethod
+    def of(cls, rows: Tensor, asks_subject: Tensor, count: int) -> "Arrangement":
+        """Questions with these rows of R (Q,), of `count`, asking for subjects or for objects."""
+        order, relations, index, starts = arrange(rows, asks_subject, count)
+        return cls(order, relations, index, starts, int(starts[1, 0]))

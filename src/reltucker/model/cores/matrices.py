@@ -1,0 +1,54 @@
+"""Cores whose compact form is the mixing matrices M_k themselves."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reltucker.kernels import grouped_outer_products, grouped_products
+from reltucker.model.arrangement import Arrangement
+from reltucker.model.cores.core import Core
+
+
+class MatrixCore(Core):
+    """A core with M_k (U, d_e, d_e)."""
+
+    def queries(self, mixing: Tensor, given: Tensor, arrangement: Arrangement) -> Tensor:
+        """e_i^T M_k and M_k e_j."""
+        apply: Callable[..., Tensor] = _Queries.apply
+        return apply(mixing, given, arrangement)
+
+    def query_work(self) -> int:
+        """As d_e^2: a product with M_k."""
+        return self.entity_dim**2
+
+
+class _Queries(torch.autograd.Function):
+    """Autograd over slices of M would fill a full zero gradient for every slice."""
+
+    @staticmethod
+    def forward(ctx: Any, mixing: Tensor, given: Tensor, arrangement: Arrangement) -> Tensor:
+        mixing, given = mixing.contiguous(), given.contiguous()
+        ctx.arrangement = arrangement
+        ctx.save_for_backward(mixing, given)
+        return grouped_products(mixing, given, arrangement.starts)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        mixing, given = ctx.saved_tensors
+        arrangement: Arrangement = ctx.arrangement
+        gradient, n = gradient.contiguous(), arrangement.objects
+        # dM_k = sum e_i dq^T over questions for objects, plus sum dq e_j^T over those for subjects.
+        left = torch.cat([given[:n], gradient[n:]])
+        right = torch.cat([gradient[:n], given[n:]])
+        return (
+            grouped_outer_products(left, right, arrangement.starts),
+            grouped_products(mixing, gradient, arrangement.starts, flipped=True),
+            None,
+        )
+
+
+def default_relation_dim(entity_dim: int, relation_dim: int | None, relations: int) -> int:
+    """d_r where a core leaves it free: no more than there are relations, nor more than d_e."""
+    return min(relations, entity_dim) if relation_dim is None else relation_dim

@@ -1,0 +1,72 @@
+"""What is settled before training begins: the model, the device, and that it can be done at all."""
+
+import torch
+
+from reltucker.errors import GraphError, RecipeError, RunError
+from reltucker.graph import KnowledgeGraph
+from reltucker.model import CORES, RelationalTucker
+from reltucker.training.memory import physical_memory
+from reltucker.training.objectives import check_objective
+from reltucker.training.recipe import Recipe, refuse_idle
+from reltucker.training.validation import is_possible, settle
+
+BYTES = 4
+
+
+def build_model(recipe: Recipe, entities: int, relations: int) -> RelationalTucker:
+    """The model of a recipe for a graph of this size, its parameters not yet drawn."""
+    settings = recipe.model
+    core = CORES[settings.name].build(
+        settings.entity_dim, settings.relation_dim, relations, **recipe.core
+    )
+    return RelationalTucker(
+        entities,
+        relations,
+        core,
+        reciprocal=settings.reciprocal,
+        batch_norm=settings.batch_norm,
+    )
+
+
+def choose_device(wanted: str) -> torch.device:
+    """The device of a recipe: `auto` takes CUDA where there is one."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise RunError("train.device = 'cuda', but torch sees no CUDA device; use 'cpu' or 'auto'")
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(wanted)
+
+
+def check(recipe: Recipe, graph: KnowledgeGraph) -> None:
+    """Refuse what cannot be trained, before any file is written."""
+    settings = recipe.train
+    if not len(graph.train):
+        raise GraphError(f"{graph.name}: there are no training triples")
+    refuse_idle(recipe)
+    check_objective(settings, graph.seen_entities)
+    if settings.schedule == "plateau" and not is_possible(graph):
+        raise RecipeError(
+            f"train.schedule = 'plateau': {graph.name} has no validation triples that would show "
+            "a plateau; choose 'constant' or 'exponential'"
+        )
+    with torch.device("meta"):
+        model = build_model(recipe, len(graph.entities), len(graph.relations))
+    # A parameter, its gradient, one or two numbers of the optimiser, the best value so far, a mean.
+    copies = 4 + (settings.optimizer == "adam") + bool(settings.averaged_epochs)
+    numbers = copies * sum(parameter.numel() for parameter in model.parameters())
+    numbers += model.E.numel() if settings.entity_dropout else 0  # E after dropout
+    needed = BYTES * numbers
+    if needed > physical_memory():
+        raise RecipeError(
+            f"model.entity_dim and model.relation_dim: training would need about "
+            f"{needed / 2**30:,.0f} GiB of memory, and the machine has "
+            f"{physical_memory() / 2**30:,.0f}; choose smaller ones"
+        )
+    choose_device(settings.device)
+
+
+def settled(recipe: Recipe, graph: KnowledgeGraph) -> Recipe:
+    """The recipe with everything chosen that sizes decide, as it is written into a run."""
+    with torch.device("meta"):
+        model = build_model(recipe, len(graph.entities), len(graph.relations))
+    return settle(recipe, model, graph)
