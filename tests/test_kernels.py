@@ -70,18 +70,21 @@ def test_sampled_softmax_and_its_gradients(
     assert torch.allclose(losses, expected, atol=1e-5)
     assert torch.allclose(query_gradient, queries.grad, atol=1e-5)
     dropout = Dropout(rate, seed)
-    gradient = kernels.scatter_gradient(
-        candidates,
-        weights,
-        queries.detach(),
-        given,
-        rows,
-        dropout,
-        None,
-        torch.full_like(entities, 9.0).detach(),
-    )
-    mask = kernels.apply_dropout(torch.ones_like(gradient), dropout)
-    assert torch.allclose(gradient, entities.grad * mask, atol=1e-4)
+    added = (candidates, weights, queries.detach(), given, rows)
+    mask = kernels.apply_dropout(torch.ones_like(entities.detach()), dropout)
+    wanted = entities.grad * mask
+    out = torch.full_like(wanted, 9.0)
+    if dtype == torch.float64:
+        assert torch.allclose(kernels.scatter_gradient(*added, dropout, out), wanted, atol=1e-4)
+        return
+    entries = kernels.Entries.of(*added, len(out), dropout, None)
+    assert torch.allclose(entries.dense(out), wanted, atol=1e-4)
+    # A step by entries is the step with the written gradient.
+    matrix, sums = entities.detach().clone(), torch.ones_like(wanted)
+    entries.adagrad(matrix, sums, 0.1, 1e-10)
+    assert torch.allclose(sums, 1 + wanted**2, atol=1e-3)
+    step = 0.1 * wanted / (1 + wanted**2).sqrt()
+    assert torch.allclose(matrix, entities.detach() - step, atol=1e-4)
 
 
 @settings(max_examples=25, deadline=None)

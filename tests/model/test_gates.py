@@ -78,9 +78,7 @@ def test_gradients_equal_finite_differences(dtype: torch.dtype) -> None:
     ahead, behind = loss(values, locations + step), loss(values, locations - step)
     difference = (ahead - behind) / (2 * step)
     # A gate that reaches 0 or 1 within the step has a kink there.
-    gates = [
-        PAPER.gated(torch.ones_like(values), locations + s, key)[0] for s in (-step, step)
-    ]
+    gates = [PAPER.gated(torch.ones_like(values), locations + s, key)[0] for s in (-step, step)]
     smooth = ((gates[0] > 0) == (gates[1] > 0)) & ((gates[0] < 1) == (gates[1] < 1))
     assert smooth.float().mean() > 0.95
     assert torch.allclose(

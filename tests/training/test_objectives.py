@@ -14,7 +14,7 @@ from reltucker.graph.vocabulary import Vocabulary
 from reltucker.kernels import Dropout, apply_dropout, draw_candidates
 from reltucker.model import CORES, RelationalTucker
 from reltucker.training import TrainSettings
-from reltucker.training.objectives import RowGradient, check_objective, make_objective
+from reltucker.training.objectives import RowGradient, check_objective, dense, make_objective
 from reltucker.training.objectives.batches import Batch
 from reltucker.training.objectives.objective import Keys, Objective
 from reltucker.training.optimizer import Optimizer
@@ -51,11 +51,7 @@ def step(objective: Objective, chosen: Tensor, seed: int = 9) -> tuple[float, di
     parameters = dict(objective.model.named_parameters())
     assert found.keys() == parameters.keys()
     assert all(parameter.grad is None for parameter in parameters.values())
-    whole = {
-        name: g.dense(parameters[name]) if isinstance(g, RowGradient) else g.clone()
-        for name, g in found.items()
-    }
-    return loss.item(), whole
+    return loss.item(), {n: dense(g, parameters[n]).clone() for n, g in found.items()}
 
 
 class Reference:

@@ -216,7 +216,10 @@ def test_checkpoints_with_entries_outside_of_the_core_are_refused(tmp_path: Path
     run = train(random_graph(6), recipe(), out=tmp_path / "run", progress=False)
     folder = RunFolder(run.path)
     tensors, state = folder.load_tensors(CHECKPOINT)
-    changed: dict[str, Any] = {**tensors, "model.core.held.numbers": tensors["model.core.held.numbers"] + 999}
+    changed: dict[str, Any] = {
+        **tensors,
+        "model.core.held.numbers": tensors["model.core.held.numbers"] + 999,
+    }
     folder.save_tensors(CHECKPOINT, changed, state)
     (run.path / "result.json").unlink()
     with pytest.raises(RunError, match="does not fit"):

@@ -20,11 +20,12 @@ from reltucker.kernels.losses import (
 from reltucker.kernels.negatives import draw_candidates
 from reltucker.kernels.ranking import rank_by_counting, rank_reference
 from reltucker.kernels.rows import adagrad_rows, add_rows, number_rows
-from reltucker.kernels.sampled import sampled_softmax, scatter_gradient
+from reltucker.kernels.sampled import Entries, sampled_softmax, scatter_gradient
 from reltucker.kernels.sparse import sparse_mixing_backward, sparse_mixing_forward
 
 __all__ = [
     "Dropout",
+    "Entries",
     "Loss",
     "RowSums",
     "Targets",

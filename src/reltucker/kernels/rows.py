@@ -65,6 +65,14 @@ def adagrad_rows(
 
 
 @compiled
+def adagrad_row(rate: np.float32, epsilon: np.float32, p: Any, s: Any, g: Any) -> None:
+    """s += g^2, p -= rate g / (sqrt(s) + epsilon)."""
+    for d in range(g.size):
+        s[d] += g[d] * g[d]
+        p[d] -= rate * g[d] / (np.sqrt(s[d]) + epsilon)
+
+
+@compiled
 def _adagrad(
     chunk: int,
     chunks: int,
@@ -77,10 +85,7 @@ def _adagrad(
 ) -> None:
     first, last = share_of(ids.size, chunk, chunks)
     for r in range(first, last):
-        p, s, g = matrix[ids[r]], sums[ids[r]], gradient[r]
-        for d in range(g.size):
-            s[d] += g[d] * g[d]
-            p[d] -= rate * g[d] / (np.sqrt(s[d]) + epsilon)
+        adagrad_row(rate, epsilon, matrix[ids[r]], sums[ids[r]], gradient[r])
 
 
 @spread

@@ -4,6 +4,7 @@ Scores of such candidates are no matrix product, and their rows are the traffic 
 loss is computed where the rows are at hand: they are loaded once for scores and gradients.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -11,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reltucker.kernels.compiled import compiled, has_loops, run, share_of, spread
+from reltucker.kernels.compiled import arrays_of, compiled, has_loops, run, share_of, spread
 from reltucker.kernels.dropout import Dropout, mask_in_place
+from reltucker.kernels.rows import adagrad_row
 
 
 def sampled_softmax(
@@ -99,6 +101,61 @@ def _weighted_sum(weights: Any, rows: Any, chosen: Any, total: Any) -> None:
             total[d] += weight * row[d]
 
 
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """The gradient of a matrix (N, d) as what is added to each of its rows: row e is the sum of
+    shares[n] sources[places[n]] over starts[e] <= n < starts[e + 1], times the dropout's mask, in
+    which it is row ids[e] (or e, where there are no ids).
+
+    Nothing is summed yet: whoever needs the sums has them in the caches when they are used.
+    """
+
+    starts: Tensor
+    places: Tensor
+    shares: Tensor
+    sources: Tensor
+    dropout: Dropout
+    ids: Tensor | None
+
+    @classmethod
+    def of(
+        cls,
+        candidates: Tensor,
+        weights: Tensor,
+        queries: Tensor,
+        given: Tensor,
+        rows: Tensor,
+        count: int,
+        dropout: Dropout,
+        ids: Tensor | None,
+    ) -> "Entries":
+        """weights[b, n] queries[b] for row candidates[b, n], and rows[g] for row given[g], of a
+        matrix with `count` rows. A counting sort orders them, so that each row is summed in a
+        fixed order by one thread."""
+        total = candidates.numel() + len(given)
+        starts = torch.zeros(count + 2, dtype=torch.int32)
+        places, shares = torch.empty(total, dtype=torch.int32), queries.new_empty(total)
+        _sort(*arrays_of(candidates, weights, given, starts, places, shares))
+        return cls(starts, places, shares, torch.cat([queries, rows]), dropout, ids)
+
+    def dense(self, out: Tensor) -> Tensor:
+        """The sums, written into out (N, d)."""
+        run(_sum_entries, _sum_entries_spread, *self._arguments(), out)
+        return out
+
+    def adagrad(self, matrix: Tensor, sums: Tensor, rate: float, epsilon: float) -> None:
+        """A step of AdaGrad for the rows to which anything is added: the same result as a dense
+        step, without a gradient that is written and read again."""
+        assert self.ids is None
+        constants = np.float32(rate), np.float32(epsilon)
+        run(_adagrad_entries, _adagrad_spread, *constants, *self._arguments(), matrix, sums)
+
+    def _arguments(self) -> tuple[Any, ...]:
+        ids = self.starts[:0].long() if self.ids is None else self.ids
+        tensors = (self.starts, self.places, self.shares, self.sources, ids)
+        return *self.dropout.loop_arguments(), *tensors
+
+
 def scatter_gradient(
     candidates: Tensor,
     weights: Tensor,
@@ -106,38 +163,16 @@ def scatter_gradient(
     given: Tensor,
     rows: Tensor,
     dropout: Dropout,
-    ids: Tensor | None,
     out: Tensor,
 ) -> Tensor:
-    """The gradient for entities, out (N, d): out[e] = mask[e] * (the sum of weights[b, n]
-    queries[b] over all candidates[b, n] = e, plus the sum of rows[g] over all given[g] = e). Where
-    `ids` are given, entity e of this call is row ids[e] of the matrix that the mask is for.
-
-    Entries are ordered by a counting sort, so each row of `out` is summed in a fixed order by one
-    thread: deterministic, and written exactly once.
-    """
-    if has_loops(rows):
-        count = candidates.numel() + len(given)
-        starts = torch.zeros(len(out) + 2, dtype=torch.int32)
-        sources = torch.empty(count, dtype=torch.int32)
-        shares = queries.new_empty(count)
-        _sort(*(t.numpy() for t in (candidates, weights, given, starts, sources, shares)))
-        ids = given[:0] if ids is None else ids
-        tensors = (starts, sources, shares, queries, rows, ids, out)
-        run(_scatter, _scatter_spread, *dropout.loop_arguments(), *tensors)
-        return out
-    assert ids is None, "rows of their own are for the compiled loops"
+    """The sums of `Entries.of` in torch operations, for any device."""
     out.zero_().index_add_(0, given, rows)
     flat = (weights.unsqueeze(2) * queries.unsqueeze(1)).flatten(0, 1)
     return out.index_add_(0, candidates.flatten(), flat).mul_(dropout.mask(out))
 
 
 @compiled
-def _sort(
-    candidates: Any, weights: Any, given: Any, starts: Any, sources: Any, shares: Any
-) -> None:
-    """What is added to each entity e, in starts[e] .. starts[e + 1]: a row of the queries, or,
-    counted on from them, of the given ones, and its share."""
+def _sort(candidates: Any, weights: Any, given: Any, starts: Any, places: Any, shares: Any) -> None:
     size, width = candidates.shape
     # Counted two places ahead, so that after the second pass each start is where it belongs.
     for b in range(size):
@@ -150,18 +185,43 @@ def _sort(
     for b in range(size):
         for n in range(width):
             e = candidates[b, n] + 1
-            sources[starts[e]] = b
+            places[starts[e]] = b
             shares[starts[e]] = weights[b, n]
             starts[e] += 1
     for g in range(given.size):
         e = given[g] + 1
-        sources[starts[e]] = size + g
+        places[starts[e]] = size + g
         shares[starts[e]] = np.float32(1)
         starts[e] += 1
 
 
 @compiled
-def _scatter(
+def _sum_row(
+    e: int,
+    limit: np.uint32,
+    low: np.uint32,
+    high: np.uint32,
+    scale: np.float32,
+    starts: Any,
+    places: Any,
+    shares: Any,
+    sources: Any,
+    ids: Any,
+    total: Any,
+) -> None:
+    for d in range(total.size):
+        total[d] = np.float32(0)
+    for n in range(starts[e], starts[e + 1]):
+        share, row = shares[n], sources[places[n]]
+        for d in range(total.size):
+            total[d] += share * row[d]
+    if limit > 0 and starts[e + 1] > starts[e]:
+        number = ids[e] if ids.size > 0 else e
+        mask_in_place(number * total.size, total, limit, low, high, scale)
+
+
+@compiled
+def _sum_entries(
     chunk: int,
     chunks: int,
     limit: np.uint32,
@@ -169,30 +229,50 @@ def _scatter(
     high: np.uint32,
     scale: np.float32,
     starts: Any,
-    sources: Any,
+    places: Any,
     shares: Any,
-    queries: Any,
-    rows: Any,
+    sources: Any,
     ids: Any,
     out: Any,
 ) -> None:
-    dim = out.shape[1]
     begin, end = share_of(out.shape[0], chunk, chunks)
     for e in range(begin, end):
-        total = out[e]
-        for d in range(dim):
-            total[d] = np.float32(0)
-        for place in range(starts[e], starts[e + 1]):
-            source, share = sources[place], shares[place]
-            row = queries[source] if source < queries.shape[0] else rows[source - queries.shape[0]]
-            for d in range(dim):
-                total[d] += share * row[d]
-        if limit > 0 and starts[e + 1] > starts[e]:
-            number = ids[e] if ids.size > 0 else e
-            mask_in_place(number * dim, total, limit, low, high, scale)
+        _sum_row(e, limit, low, high, scale, starts, places, shares, sources, ids, out[e])
 
 
 @spread
-def _scatter_spread(chunks: int, *arguments: Any) -> None:
+def _sum_entries_spread(chunks: int, *arguments: Any) -> None:
     for chunk in numba.prange(chunks):
-        _scatter(np.int64(chunk), chunks, *arguments)
+        _sum_entries(np.int64(chunk), chunks, *arguments)
+
+
+@compiled
+def _adagrad_entries(
+    chunk: int,
+    chunks: int,
+    rate: np.float32,
+    epsilon: np.float32,
+    limit: np.uint32,
+    low: np.uint32,
+    high: np.uint32,
+    scale: np.float32,
+    starts: Any,
+    places: Any,
+    shares: Any,
+    sources: Any,
+    ids: Any,
+    matrix: Any,
+    sums: Any,
+) -> None:
+    g = np.empty(matrix.shape[1], dtype=np.float32)
+    begin, end = share_of(matrix.shape[0], chunk, chunks)
+    for e in range(begin, end):
+        if starts[e + 1] > starts[e]:
+            _sum_row(e, limit, low, high, scale, starts, places, shares, sources, ids, g)
+            adagrad_row(rate, epsilon, matrix[e], sums[e], g)
+
+
+@spread
+def _adagrad_spread(chunks: int, *arguments: Any) -> None:
+    for chunk in numba.prange(chunks):
+        _adagrad_entries(np.int64(chunk), chunks, *arguments)

@@ -114,7 +114,7 @@ class RelationalTucker(nn.Module):
             return self.relation_queries(self.E[first], self.E[second])
         asks_subject = torch.full_like(second, direction == "subject", dtype=torch.bool)
         arrangement = self.arrange(second, asks_subject)
-        given = self.E[first[arrangement.order]]
+        given = self.E.index_select(0, first[arrangement.order])
         ordered = self.ask(arrangement, given, self.R[arrangement.relations])
         queries = torch.empty_like(ordered)
         queries[arrangement.order] = ordered

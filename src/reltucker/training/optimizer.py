@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reltucker.kernels import adagrad_rows
+from reltucker.kernels import Entries, adagrad_rows
 from reltucker.model import RelationalTucker
 from reltucker.training.memory import use_huge_pages
-from reltucker.training.objectives.gradients import Gradients, RowGradient
+from reltucker.training.objectives.gradients import Gradients, RowGradient, dense
 from reltucker.training.recipe import TrainSettings
 
 
@@ -47,24 +47,25 @@ class Optimizer:
     def step(self, gradients: Gradients, rate: float) -> None:
         """Move all parameters. Rows alone are moved where the others would stay as they are."""
         by_rows = self.settings.optimizer == "adagrad" and self.settings.weight_decay == 0.0
-        rows: list[tuple[Tensor, RowGradient]] = []
-        for name, parameter in self.model.named_parameters():
-            gradient = gradients[name]
-            if isinstance(gradient, Tensor):
-                parameter.grad = gradient
-            elif by_rows:
-                parameter.grad = None
-                rows.append((parameter, gradient))
-            else:
-                parameter.grad = gradient.dense(parameter)
         for group in self.inner.param_groups:
             group["lr"] = rate
+        for name, parameter in self.model.named_parameters():
+            gradient = gradients[name]
+            if by_rows and not isinstance(gradient, Tensor):
+                parameter.grad = None
+                self._step_rows(parameter, gradient, rate)
+            else:
+                parameter.grad = dense(gradient, parameter)
         self.inner.step()
-        epsilon = self.inner.param_groups[0].get("eps", 0.0)
-        for matrix, found in rows:
-            state = self.inner.state[matrix]
-            adagrad_rows(matrix.detach(), state["sum"], found.ids, found.values, rate, epsilon)
-            state["step"] += 1
+
+    def _step_rows(self, parameter: Tensor, gradient: RowGradient | Entries, rate: float) -> None:
+        state, epsilon = self.inner.state[parameter], self.inner.param_groups[0]["eps"]
+        matrix, sums = parameter.detach(), state["sum"]
+        if isinstance(gradient, Entries):
+            gradient.adagrad(matrix, sums, rate, epsilon)
+        else:
+            adagrad_rows(matrix, sums, gradient.ids, gradient.values, rate, epsilon)
+        state["step"] += 1
 
     def select(self, before: dict[str, Tensor], kept: Tensor) -> None:
         """The model has other parameters than `before`, by name: those that are shorter now hold

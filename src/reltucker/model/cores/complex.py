@@ -35,7 +35,7 @@ class ComplexCore(RowCore):
         """(x a - y b, x b + y a)."""
         x, y = subjects.chunk(2, dim=1)
         a, b = relations.chunk(2, dim=1)
-        return torch.cat([x * a - y * b, x * b + y * a], dim=1)
+        return torch.cat([torch.addcmul(x * a, y, b, value=-1), torch.addcmul(x * b, y, a)], dim=1)
 
     def right(self, relations: Tensor, objects: Tensor) -> Tensor:
         """(a u + b v, a v - b u)."""
@@ -45,7 +45,7 @@ class ComplexCore(RowCore):
         """(x u + y v, x v - y u)."""
         x, y = subjects.chunk(2, dim=1)
         u, v = objects.chunk(2, dim=1)
-        return torch.cat([x * u + y * v, x * v - y * u], dim=1)
+        return torch.cat([torch.addcmul(x * u, y, v), torch.addcmul(x * v, y, u, value=-1)], dim=1)
 
     def squares(self, vectors: Tensor) -> Tensor:
         """x^2 + y^2: of complex numbers."""

@@ -106,7 +106,7 @@ class _Queries(torch.autograd.Function):
     def forward(
         ctx: Any, mixing: Tensor, given: Tensor, core: RowCore, arrangement: Arrangement
     ) -> Tensor:
-        relations = mixing[arrangement.index]
+        relations = mixing.index_select(0, arrangement.index)
         ctx.core, ctx.arrangement, ctx.count = core, arrangement, len(mixing)
         ctx.save_for_backward(relations, given)
         (x, y), (r, s) = _parts(arrangement, given, relations)

@@ -5,12 +5,12 @@ from reltucker.graph import KnowledgeGraph
 from reltucker.model import RelationalTucker
 from reltucker.training.objectives.all_entities import AllEntities
 from reltucker.training.objectives.batches import QuestionBatches, TripleBatches
-from reltucker.training.objectives.gradients import Gradients, RowGradient
+from reltucker.training.objectives.gradients import Gradients, RowGradient, dense
 from reltucker.training.objectives.objective import Objective
 from reltucker.training.objectives.sampled import NegativeSampling, SharedNegatives
 from reltucker.training.recipe import TrainSettings
 
-__all__ = ["Gradients", "Objective", "RowGradient", "check_objective", "make_objective"]
+__all__ = ["Gradients", "Objective", "RowGradient", "check_objective", "dense", "make_objective"]
 
 
 def make_objective(

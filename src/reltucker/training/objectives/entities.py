@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from reltucker.kernels import (
     Dropout,
+    Entries,
     add_rows,
     apply_dropout,
     gather_dropped,
@@ -15,7 +16,7 @@ from reltucker.kernels import (
     number_rows,
 )
 from reltucker.training.memory import use_huge_pages
-from reltucker.training.objectives.gradients import RowGradient
+from reltucker.training.objectives.gradients import Gradient, RowGradient
 
 COMPACT_ABOVE = 3.0
 """How many times more entities than a step touches there must be for compact steps to pay."""
@@ -32,6 +33,7 @@ class EntityRows:
     ids: Tensor | None
     dropout: Dropout
     gradient: Tensor
+    """Where its gradient goes, a row for each."""
 
     def add(self, places: Tensor, rows: Tensor) -> None:
         """Add rows to the gradient, before the mask."""
@@ -46,9 +48,15 @@ class EntityRows:
         else:
             mask_rows(self.gradient, self.ids, self.dropout)
 
-    def returned(self) -> Tensor | RowGradient:
-        """The gradient of E."""
+    def returned(self) -> Gradient:
+        """The gradient of E, now that it is complete."""
         return self.gradient if self.ids is None else RowGradient(self.ids, self.gradient)
+
+    def written_out(self, gradient: Gradient) -> Gradient:
+        """The same gradient of E with its sums in `gradient`, so that more can be added."""
+        if isinstance(gradient, Entries):
+            gradient.dense(self.gradient)
+        return self.returned()
 
 
 class EntityTable:

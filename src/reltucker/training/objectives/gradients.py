@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from reltucker.kernels import add_rows
+from reltucker.kernels import Entries, add_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,10 +14,17 @@ class RowGradient:
     ids: Tensor
     values: Tensor
 
-    def dense(self, like: Tensor) -> Tensor:
-        """The whole matrix."""
-        out = like.new_zeros(like.shape)
-        return add_rows(out, self.ids, self.values)
+
+Gradient = Tensor | RowGradient | Entries
+"""Whole, by rows, or for a whole matrix what is to be added to each row."""
+
+Gradients = dict[str, Gradient]
 
 
-Gradients = dict[str, Tensor | RowGradient]
+def dense(gradient: Gradient, like: Tensor) -> Tensor:
+    """A gradient written out, with the shape of its parameter."""
+    if isinstance(gradient, RowGradient):
+        return add_rows(like.new_zeros(like.shape), gradient.ids, gradient.values)
+    if isinstance(gradient, Entries):
+        return gradient.dense(like.new_empty(like.shape))
+    return gradient

@@ -18,7 +18,7 @@ from reltucker.kernels import Dropout
 from reltucker.model import QueryDropout, RelationalTucker
 from reltucker.training.objectives.batches import Batch, Batches
 from reltucker.training.objectives.entities import COMPACT_ABOVE, EntityRows, EntityTable
-from reltucker.training.objectives.gradients import Gradients, RowGradient
+from reltucker.training.objectives.gradients import Gradient, Gradients, RowGradient
 from reltucker.training.objectives.regularizers import make_regularizer
 from reltucker.training.objectives.relation_prediction import predict_relations
 from reltucker.training.recipe import TrainSettings
@@ -86,8 +86,9 @@ class Objective(ABC):
             facts[:, 0],
             facts[:, 2],
         )
-        e_given = entities.matrix[given].requires_grad_()  # (Q, d_e)
-        relations = model.R.detach()[batch.arrangement.relations].requires_grad_()  # (U, d_r)
+        e_given = entities.matrix.index_select(0, given).requires_grad_()  # (Q, d_e)
+        rows_of_R = batch.arrangement.relations
+        relations = model.R.detach().index_select(0, rows_of_R).requires_grad_()  # (U, d_r)
         queries = model.ask(batch.arrangement, e_given, relations, keys.masks(settings))
         q = queries.detach()  # (Q, d_e)
         losses, dq = self._judge(batch, q, entities, answers, candidates)
@@ -98,7 +99,7 @@ class Objective(ABC):
         )
         self.regularizer.on_relations(batch, relations.detach(), d_relations)
         gradients: Gradients = dict(zip(parameters, others, strict=True))
-        gradients["R"] = RowGradient(batch.arrangement.relations, d_relations)
+        gradients["R"] = RowGradient(rows_of_R, d_relations)
         loss, places, rows = losses.double().sum(), given, d_given
         if len(facts):
             e_i, e_j = entities.matrix[subjects], entities.matrix[objects]
@@ -106,9 +107,10 @@ class Objective(ABC):
             added, d_i, d_j = predict_relations(model, e_i, facts[:, 1], e_j, weight, gradients)
             loss += added
             places, rows = torch.cat([given, subjects, objects]), torch.cat([d_given, d_i, d_j])
-        self._entity_gradient(entities, places, rows)
-        self.regularizer.on_entities(batch, model.E.detach(), entities, given, answers)
-        gradients["E"] = entities.returned()
+        gradients["E"] = self._entity_gradient(entities, places, rows)
+        if self.regularizer.holds_entities:
+            gradients["E"] = entities.written_out(gradients["E"])
+            self.regularizer.on_entities(batch, model.E.detach(), entities, given, answers)
         return loss, gradients
 
     def _is_compact(self) -> bool:
@@ -140,10 +142,11 @@ class Objective(ABC):
     ) -> tuple[Tensor, Tensor]:
         """Queries in the order of the batch to their weighted losses and their gradient."""
 
-    def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> None:
+    def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> Gradient:
         """Complete the gradient of the entities, to which `rows` are added at `places`."""
         entities.add(places, rows)
         entities.mask_gradient()
+        return entities.returned()
 
     # -- what they share ------------------------------------------------------------------------
 

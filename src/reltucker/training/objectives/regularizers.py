@@ -25,6 +25,9 @@ from reltucker.training.recipe import TrainSettings
 class Regularizer:
     """None: adds nothing."""
 
+    holds_entities = False
+    """Whether the embeddings of entities are held by it."""
+
     def __init__(self, core: Core, settings: TrainSettings) -> None:
         self.core = core
         self.strength = settings.regularizer_weight
@@ -44,6 +47,8 @@ class Regularizer:
 
 class PowerNorm(Regularizer):
     """lp: each factor by how often it occurs."""
+
+    holds_entities = True
 
     def __init__(self, core: Core, settings: TrainSettings) -> None:
         super().__init__(core, settings)

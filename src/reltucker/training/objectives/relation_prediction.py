@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from reltucker.model import RelationalTucker
-from reltucker.training.objectives.gradients import Gradients, RowGradient
+from reltucker.training.objectives.gradients import Gradients, dense
 
 FACTS_AT_ONCE = 256
 """How many facts are handled at once: a dense core holds d_e^2 numbers for each."""
@@ -25,10 +25,7 @@ def predict_relations(
     and its gradients for the rows. Those for R and the core are added to `gradients`."""
     parameters = dict(model.named_parameters())
     shared = [name for name in gradients if name != "E"]
-    for name in shared:
-        gradient = gradients[name]
-        if isinstance(gradient, RowGradient):
-            gradients[name] = gradient.dense(parameters[name])
+    total_of = {name: dense(gradients[name], parameters[name]) for name in shared}
     for_subjects, for_objects = torch.empty_like(subjects), torch.empty_like(objects)
     total = torch.zeros((), dtype=torch.float64, device=relations.device)
     for begin in range(0, len(relations), FACTS_AT_ONCE):
@@ -42,6 +39,7 @@ def predict_relations(
         )
         for name, gradient in zip(shared, others, strict=True):
             if gradient is not None:
-                gradients[name] += gradient  # type: ignore[operator]
+                total_of[name] += gradient
         total += loss.detach()
+    gradients |= total_of
     return total, for_subjects, for_objects

@@ -11,9 +11,17 @@ that occur in train; the true entity is never among them.
 import torch
 from torch import Tensor
 
-from reltucker.kernels import draw_candidates, sampled_softmax, scatter_gradient, shared_softmax
+from reltucker.kernels import (
+    Entries,
+    draw_candidates,
+    has_loops,
+    sampled_softmax,
+    scatter_gradient,
+    shared_softmax,
+)
 from reltucker.training.objectives.batches import Batch
 from reltucker.training.objectives.entities import EntityRows
+from reltucker.training.objectives.gradients import Gradient
 from reltucker.training.objectives.objective import Keys, Objective
 
 
@@ -40,9 +48,12 @@ class NegativeSampling(Objective):
         self._scored = candidates, scores, queries
         return losses, dq
 
-    def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> None:
-        out = entities.gradient
-        scatter_gradient(*self._scored, places, rows, entities.dropout, entities.ids, out)
+    def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> Gradient:
+        added, dropout, ids = (*self._scored, places, rows), entities.dropout, entities.ids
+        if not has_loops(rows):
+            return scatter_gradient(*added, dropout, entities.gradient)
+        entries = Entries.of(*added, len(entities.matrix), dropout, ids)
+        return entries if ids is None else entities.written_out(entries)
 
 
 class SharedNegatives(Objective):
@@ -68,7 +79,7 @@ class SharedNegatives(Objective):
         answers: Tensor,
         candidates: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        true, others = entities.matrix[answers], entities.matrix[candidates]
+        true, others = (entities.matrix.index_select(0, i) for i in (answers, candidates))
         scores = torch.mm(queries, others.t())
         own = (queries * true).sum(dim=1)
         losses = shared_softmax(own, scores, _places_of(answers, candidates), batch.weights)
