@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from reltucker.model import CORES
-from reltucker.study.charts import core_slices, save_chart
+from reltucker.report.charts import save_chart
+from reltucker.report.matrices import core_slices
 
 PICTURES = Path(__file__).parent / "pictures"
 NAMES = {

@@ -17,9 +17,10 @@ from reltucker.errors import GraphError, NoModelError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph, Vocabulary
 from reltucker.run import open_run
 from reltucker.search import Outcome, run_search
+from reltucker.study import plan as plan_module
 from reltucker.study import study as study_module
-from reltucker.study import study_plan
 from reltucker.study.comparison import Options
+from reltucker.study.plan import StudyPlan, matched_size, parse_names, parse_sizes, plan_study
 from reltucker.study.quality import Certainty
 from reltucker.study.study import (
     FitState,
@@ -29,7 +30,6 @@ from reltucker.study.study import (
     run_study,
     with_pair,
 )
-from reltucker.study.study_plan import StudyPlan, matched_size, parse_names, parse_sizes, plan_study
 from tests.cli.test_commands import COMMAND, reltucker
 from tests.conftest import disjoint, random_graph, write_graph
 
@@ -89,7 +89,7 @@ def test_small_sizes_come_first_and_options_add_fits(graph_files: Path) -> None:
 
 
 def test_published_graphs_have_the_paper_s_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study_plan, "open_graph", lambda *_, **__: disjoint(random_graph(5)))
+    monkeypatch.setattr(plan_module, "open_graph", lambda *_, **__: disjoint(random_graph(5)))
     plan = plan_study("fb15k-237")
     dropouts_rates_decays = 6 * 6 * 6 * 4
     points = {fit.name: fit.points for fit in plan.fits}
@@ -114,7 +114,11 @@ def test_matched_budgets_are_the_paper_s() -> None:
     [
         ({"models": ["complexx"]}, RecipeError, "did you mean 'complex'"),
         ({"sizes": [5]}, RecipeError, "entity_dim"),
-        ({"models": ["srt"], "reciprocal": True}, StudyError, "add complex to --models"),
+        (
+            {"models": ["srt"], "reciprocal": True},
+            StudyError,
+            "a fixed core.*complex",
+        ),
         ({"assignments": ["model.entity_dim=8"]}, StudyError, "by --models and --sizes"),
         ({"assignments": ["train.epoch=8"]}, RecipeError, "train.epochs"),
     ],

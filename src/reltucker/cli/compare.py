@@ -39,7 +39,9 @@ def command(
     ] = None,
     sparse: Annotated[
         str | None,
-        typer.Option(help="The run whose mixing matrices are shown; default: the first srt run"),
+        typer.Option(
+            help="The run whose mixing matrices are shown; default: the first that learns sparsity"
+        ),
     ] = None,
     against: Annotated[
         str | None,

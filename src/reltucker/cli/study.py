@@ -8,13 +8,14 @@ import typer
 
 from reltucker.cli.compare import ProtocolName
 from reltucker.cli.output import console, print_json
+from reltucker.study.paper import MODELS, SIZES, TRIALS
 
 
 def command(
     graph: Annotated[str, typer.Argument(help="A catalog name, a file or a folder of triples")],
-    models: Annotated[str, typer.Option(help="Cores, separated by commas")] = "complex,drt,srt",
-    sizes: Annotated[str, typer.Option(help="Entity sizes d_e")] = "50,100,200",
-    trials: Annotated[int, typer.Option(min=1, help="For each model and size")] = 12,
+    models: Annotated[str, typer.Option(help="Cores, separated by commas")] = ",".join(MODELS),
+    sizes: Annotated[str, typer.Option(help="Entity sizes d_e")] = ",".join(map(str, SIZES)),
+    trials: Annotated[int, typer.Option(min=1, help="For each model and size")] = TRIALS,
     epochs: Annotated[int | None, typer.Option(help="Of each trial, at the most")] = None,
     reciprocal: Annotated[
         bool, typer.Option("--reciprocal", help="Also fit fixed cores with reciprocal relations")
@@ -57,9 +58,9 @@ def command(
     """
     from reltucker.errors import StudyError
     from reltucker.study.comparison import Options
+    from reltucker.study.plan import parse_names, parse_sizes, plan_study
     from reltucker.study.quality import Certainty
     from reltucker.study.study import compare_study, describe_plan, progress_of, run_study
-    from reltucker.study.study_plan import parse_names, parse_sizes, plan_study
 
     if dry_run and compare_only:
         raise StudyError("give either --dry-run or --compare-only")

@@ -5,22 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from reltucker.atomic import write_json, write_text
-from reltucker.study.comparison_parts import Comparing, Options, Part
+from reltucker.report import Table
+from reltucker.report.page import Page
 from reltucker.study.fits import Fits
-from reltucker.study.report import Report
-from reltucker.study.tables import Table
+from reltucker.study.parts import Comparing, Options, Part
 
-__all__ = ["Comparison", "Options", "compare_fits"]
+__all__ = ["Comparison", "Options", "Part", "compare_fits"]
 
-SUMMARY = (
-    "best",
-    "differences",
-    "entity-size",
-    "skyline",
-    "relation-groups",
-    "cost",
-    "baselines",
-)
+SUMMARY = ["best", "differences", "entity-size", "skyline", "relation-groups", "cost", "baselines"]
 """The tables that a terminal shows; the others are longer."""
 
 
@@ -30,11 +22,11 @@ class Comparison:
 
     fits: Fits
     options: Options
-    parts: list[Part]
+    parts: dict[str, Part]
 
     def tables(self) -> dict[str, Table]:
         """All tables by file name."""
-        return {name: table for part in self.parts for name, table in part.tables.items()}
+        return {name: table for part in self.parts.values() for name, table in part.tables.items()}
 
     def summary(self) -> list[Table]:
         """The tables for a terminal."""
@@ -43,42 +35,42 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: the settings, and the rows of every table."""
-        certainty = self.options.certainty
         return {
             "graph": self.fits.graph.name,
             "split": self.fits.split,
             "protocol": self.options.protocol,
             "max_entity_dim": self.options.max_entity_dim,
-            **vars(certainty),
+            **vars(self.options.certainty),
             "runs": [str(fit.path) for fit in self.fits.fits],
             "tables": {name: list(table.rows) for name, table in self.tables().items()},
         }
 
-    def write(self, out: Path) -> list[Path]:
-        """Write comparison.html and .json, tables/ (Markdown, CSV, LaTeX) and pictures/ (PNG, SVG);
-        returns the files."""
-        report = self._report()
-        files = []
-        for name, table in self.tables().items():
+    def write(self, out: Path, name: str = "comparison") -> list[Path]:
+        """Write NAME.html, comparison.json, tables/ (Markdown, CSV, LaTeX) and pictures/ (PNG,
+        SVG); returns the files."""
+        page = self._page()
+        texts = {
+            out / "tables" / f"{name}.{suffix}": text
+            for name, table in self.tables().items()
             for suffix, text in (
                 ("md", table.to_markdown()),
                 ("csv", table.to_csv()),
                 ("tex", table.to_latex()),
-            ):
-                files.append(out / "tables" / f"{name}.{suffix}")
-                write_text(files[-1], text)
-        files += report.write_pictures(out / "pictures")
-        files += [out / "comparison.html", out / "comparison.json"]
-        report.write(files[-2])
-        write_json(files[-1], self.to_dict())
-        return files
+            )
+        }
+        for path, text in texts.items():
+            write_text(path, text)
+        pictures = page.write_pictures(out / "pictures")
+        page.write(out / f"{name}.html")
+        write_json(out / "comparison.json", self.to_dict())
+        return [*texts, *pictures, out / f"{name}.html", out / "comparison.json"]
 
-    def _report(self) -> Report:
+    def _page(self) -> Page:
         fits, certainty = self.fits, self.options.certainty
-        report = Report(
+        page = Page(
             f"{len(fits.fits)} fits on {fits.graph.name}", "Relational Tucker decompositions"
         )
-        report.text(
+        page.text(
             f"Every triple of the {fits.split} split is asked for in both directions; figures are "
             f"those of the protocol {self.options.protocol!r} where nothing else is said. Brackets "
             f"hold {certainty.confidence:.0%} bootstrap intervals over the queries "
@@ -87,19 +79,20 @@ class Comparison:
             f"ranks ({certainty.flips:,} flips). Both speak of these queries and these fits; they "
             "do not cover other seeds or settings of training."
         )
-        report.text(_selection(fits))
-        for part in self.parts:
-            report.heading(part.heading)
-            report.text(part.text)
+        page.text(_selection(fits))
+        for part in self.parts.values():
+            page.heading(part.heading)
+            page.text(part.text)
             for table in part.tables.values():
-                report.table(table)
+                page.table(table)
             for name, (chart, caption) in part.charts.items():
-                report.chart(chart, caption, name)
-        return report
+                page.chart(chart, caption, name)
+        return page
 
 
 def compare_fits(fits: Fits, options: Options | None = None) -> Comparison:
-    """Compare fits: best of each model, by size, skyline, patterns, relations, cost, baselines."""
+    """Compare fits: best of each model, training, by size, skyline, patterns, relations, cost,
+    baselines."""
     options = Options() if options is None else options
     return Comparison(fits, options, Comparing(fits, options).parts())
 
@@ -110,9 +103,9 @@ def _selection(fits: Fits) -> str:
             "The graph has no validation triples to choose by: what is called best was chosen by "
             f"the {fits.split} triples themselves, which flatters it."
         )
+    if fits.split == "valid":
+        return "What is called best was chosen by the same validation triples that are shown."
     return (
         "What is called best was chosen by the MRR on the validation triples, never by the figures "
         "that are shown."
-        if fits.split != "valid"
-        else "What is called best was chosen by the same validation triples that are shown."
     )

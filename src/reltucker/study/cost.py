@@ -27,8 +27,14 @@ class Cost:
     query_operations: float
 
     def to_dict(self) -> dict[str, int | float | None]:
-        """JSON-ready; also the keys of a table."""
-        return dict(vars(self))
+        """JSON-ready, also in the units of a table."""
+        memory = self.peak_memory_bytes
+        return {
+            **vars(self),
+            "peak_mebibytes": None if memory is None else memory / 2**20,
+            "epoch_gigaoperations": self.epoch_operations / 1e9,
+            "query_megaoperations": self.query_operations / 1e6,
+        }
 
 
 def cost_of(
@@ -94,7 +100,7 @@ def query_operations(model: RelationalTucker) -> float:
 def mixing_entries(model: RelationalTucker) -> float:
     """nnz(M): how many entries of a mixing matrix are not zero, on average over relations."""
     core = model.core
-    if core.learns == "nothing":  # every entry of G has a place of its own in M_k
+    if not core.free_entries():  # every entry of a fixed G has a place of its own in M_k
         return float(core.nonzero_entries())
     if core.density() == 1.0:
         return float(core.entity_dim**2)

@@ -96,9 +96,10 @@ def read_fits(
         _check_same(runs[0], run)
     if not len(graph.split(split)):
         raise RunError(f"{graph.name} has no {split} triples, so its runs cannot be compared by it")
-    names = _names([run.path for run in runs]) if names is None else names
+    given = [run.path for run in runs]
+    names = _names(given) if names is None else names
     for text in named:
-        _place(text, names, [run.path for run in runs])
+        _place(text, names, given)
     for text in relations:
         graph.relations.find(text)
     total = 2 * len(graph.split(split)) * len(runs)

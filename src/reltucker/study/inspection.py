@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from reltucker.graph import KnowledgeGraph
+from reltucker.report import Column, Table
+from reltucker.report.matrices import mixing_heat_map, slice_density
+from reltucker.report.page import Page
 from reltucker.run import Run
-from reltucker.study.charts import mixing_heat_map, slice_density
-from reltucker.study.report import Report
-from reltucker.study.tables import Column, Table
 
 MOST_FREQUENT = 30
 """The paper orders this many of the most frequent relations by their diagonals."""
@@ -52,24 +52,24 @@ def inspect_run(run: Run, relations: list[str], out: Path) -> Inspection:
         ends = [*rows[:2], *rows[2:][-2:]]
         chosen = [graph.relations.find(row["relation"]) for row in ends]
 
-    density = _slice_density(run)
-    report = Report(f"Inside {run.path.name}", f"{run.recipe.model.name}, core and mixing matrices")
-    report.heading("Mixing matrices")
-    report.text("|M_k|: bright cells are pairs of coordinates that interact in a relation.")
+    density = model.core.nonzero_by_slice().cpu().numpy() / model.core.entity_dim**2
+    page = Page(f"Inside {run.path.name}", f"{run.recipe.model.name}, core and mixing matrices")
+    page.heading("Mixing matrices")
+    page.text("|M_k|: bright cells are pairs of coordinates that interact in a relation.")
     for number, k in enumerate(chosen, start=1):
         label = graph.relations.label(k)
         chart = mixing_heat_map(absolute_mixing(run, k), label)
-        report.chart(chart, f"|M| of {label}", f"mixing-{number}")
-    report.heading("The core")
-    report.text(
+        page.chart(chart, f"|M| of {label}", f"mixing-{number}")
+    page.heading("The core")
+    page.text(
         f"{model.core.density():.4%} of the core's {model.core.entity_dim**2:,} x "
         f"{model.core.relation_dim:,} entries are not zero."
     )
-    report.chart(slice_density(density), "Share of non-zero entries by slice", "core-density")
-    report.heading("Diagonals")
-    report.table(table)
-    pictures = report.write_pictures(out)
-    report.write(out / "inspection.html")
+    page.chart(slice_density(density), "Share of non-zero entries by slice", "core-density")
+    page.heading("Diagonals")
+    page.table(table)
+    pictures = page.write_pictures(out)
+    page.write(out / "inspection.html")
     figures = {
         "run": str(run.path),
         "core_density": model.core.density(),
@@ -105,9 +105,3 @@ def describe_mixing(run: Run, relation: int) -> dict[str, Any]:
 def absolute_mixing(run: Run, relation: int) -> npt.NDArray[np.float32]:
     """|M_k| (d_e, d_e) of one relation."""
     return run.model.mixing_matrix(relation).abs().cpu().numpy()
-
-
-def _slice_density(run: Run) -> npt.NDArray[np.float64]:
-    """The share of non-zero entries of each frontal slice G_l."""
-    core = run.model.core
-    return np.asarray(core.nonzero_by_slice().cpu().numpy() / core.entity_dim**2)

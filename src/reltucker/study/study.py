@@ -16,12 +16,12 @@ from typing import Any
 from reltucker.atomic import is_free, write_json
 from reltucker.errors import NoModelError, StudyError
 from reltucker.progress import duration, error_console
+from reltucker.report import Column, Table
 from reltucker.search import Outcome, run_search
 from reltucker.search.search import outcome_so_far, run_of
 from reltucker.study.comparison import Comparison, Options, compare_fits
 from reltucker.study.fits import read_fits
-from reltucker.study.study_plan import PlannedFit, StudyPlan
-from reltucker.study.tables import Column, Table
+from reltucker.study.plan import PlannedFit, StudyPlan
 
 PLAN_FILE = "study.json"
 RESULT_FILE = "result.json"
@@ -33,23 +33,12 @@ class FitState:
 
     fit: PlannedFit
     folder: Path
-    outcome: Outcome | None
+    outcome: Outcome
 
     @property
     def ended(self) -> list[dict[str, Any]]:
         """The trials that ended, with a model or without."""
-        rows = [] if self.outcome is None else self.outcome.rows
-        return [row for row in rows if row["state"] not in ("running", "waiting")]
-
-    @property
-    def complete(self) -> list[dict[str, Any]]:
-        """The trials that ended with a model."""
-        return [] if self.outcome is None else self.outcome.complete
-
-    @property
-    def best(self) -> dict[str, Any] | None:
-        """The trial with the highest validation MRR."""
-        return None if self.outcome is None else self.outcome.best
+        return [row for row in self.outcome.rows if row["state"] not in ("running", "waiting")]
 
     @property
     def remaining(self) -> int:
@@ -59,11 +48,12 @@ class FitState:
     @property
     def seconds_each(self) -> float | None:
         """The mean duration of its trials; None before one has ended with a model."""
-        return mean(row["seconds"] for row in self.complete) if self.complete else None
+        seconds = [row["seconds"] for row in self.outcome.complete]
+        return mean(seconds) if seconds else None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: the plan and how far it is."""
-        best = self.best
+        best = self.outcome.best
         return {
             **self.fit.to_dict(),
             "done": len(self.ended),
@@ -139,21 +129,14 @@ class Progress:
             Column("d_r", "shown_relation_dim"),
             Column("grid", "space"),
             Column("points", "points", ",d"),
-            Column("trials", "trials", "d"),
-            Column("done", "done", "d"),
-            Column("failed", "failed", "d"),
+            *(Column(key, key, "d") for key in ("trials", "done", "failed")),
             Column("s / trial", "seconds_each", ",.1f"),
             Column("valid MRR", "valid_mrr", ".4f"),
         ]
-        rows = []
-        for state in self.states:
-            row = state.to_dict()
-            is_searched = "model.relation_dim" in row["searched"]
-            given = row["relation_dim"]
-            row["shown_relation_dim"] = (
-                "searched" if is_searched else None if given is None else str(given)
-            )
-            rows.append(row)
+        rows = [state.to_dict() for state in self.states]
+        for row in rows:
+            searched = "model.relation_dim" in row["searched"]
+            row["shown_relation_dim"] = "searched" if searched else row["relation_dim"]
         return Table("The fits of the study", columns, rows)
 
 
@@ -177,18 +160,18 @@ class StudyResult:
                 {
                     "name": state.fit.name,
                     "run": str(self.runs[state.fit.name]),
-                    "trial": state.best["number"],
-                    "valid_mrr": state.best["mrr"],
-                    "effective_parameters": state.best["effective_parameters"],
-                    "parameters": state.outcome.values(state.best),
+                    "trial": best["number"],
+                    "valid_mrr": best["mrr"],
+                    "effective_parameters": best["effective_parameters"],
+                    "parameters": state.outcome.values(best),
                 }
                 for state in self.progress.states
-                if state.outcome is not None and state.best is not None
+                if (best := state.outcome.best) is not None
             ],
             "failed": [
                 {"name": state.fit.name, "reason": _reason(state)}
                 for state in self.progress.states
-                if state.ended and state.best is None
+                if state.ended and state.outcome.best is None
             ],
             "comparison": {
                 "split": self.comparison.fits.split,
@@ -217,11 +200,9 @@ def describe_plan(plan: StudyPlan, progress: Progress, out: Path) -> dict[str, A
 def progress_of(plan: StudyPlan, out: Path, workers: int = 1) -> Progress:
     """Read how far the study in a folder is; nothing is written."""
     _check_folder(plan, out)
-    states = []
-    for fit in plan.fits:
-        folder = out / "searches" / fit.name
-        states.append(FitState(fit, folder, outcome_so_far(folder)))
-    return Progress(tuple(states), workers)
+    folders = [out / "searches" / fit.name for fit in plan.fits]
+    outcomes = [outcome_so_far(folder) or Outcome([], [], {}) for folder in folders]
+    return Progress(tuple(map(FitState, plan.fits, folders, outcomes)), workers)
 
 
 def run_study(
@@ -275,14 +256,14 @@ def compare_study(
 ) -> StudyResult:
     """Compare the best run up to now of each fit, or with `all_fits` every trial's, on test.
 
-    Runs are named as their fits, trials that are not the best as FIT/NUMBER. The pictures and the
-    comparison by relation are those of the best SRT and the best ComplEx.
+    Runs are named as their fits, trials that are not the best as FIT/NUMBER.
     """
     out = Path(out)
     runs: dict[str, Path] = {}
     for state in sorted(now.states, key=lambda state: plan.place(state.fit)):
-        for row in state.complete:
-            is_best = row is state.best
+        best = state.outcome.best
+        for row in state.outcome.complete:
+            is_best = row is best
             if is_best or all_fits:
                 name = state.fit.name if is_best else f"{state.fit.name}/{row['number']}"
                 runs[name] = run_of(state.folder, row)
@@ -301,20 +282,19 @@ def compare_study(
 
 
 def with_pair(options: Options, states: Sequence[FitState]) -> Options:
-    """The options with the best SRT and the best ComplEx by validation, where there are both."""
-    found: dict[str, str] = {}
-    for model in ("srt", "complex"):
-        own = [(s.best["mrr"], s.fit.name) for s in _plain(states, model) if s.best is not None]
-        if own:
-            found[model] = max(own, key=lambda pair: pair[0])[1]
-    if len(found) < 2:
-        return options
-    return replace(options, sparse=found["srt"], against=found["complex"])
-
-
-def _plain(states: Sequence[FitState], model: str) -> list[FitState]:
-    """The fits of one model without reciprocal relations."""
-    return [s for s in states if s.fit.model == model and not s.fit.recipe.model.reciprocal]
+    """The options with the best core that is learned sparse, whose matrices are shown, and the
+    best fixed one, which is compared with it by relation: by validation MRR, without reciprocal
+    relations, and only where there are both."""
+    pair: list[str] = []
+    for learns in ("pattern", "nothing"):
+        own = [
+            (best["mrr"], state.fit.name)
+            for state in states
+            if state.fit.learns == learns and not state.fit.recipe.model.reciprocal
+            if (best := state.outcome.best) is not None
+        ]
+        pair += [max(own, key=lambda found: found[0])[1]] if own else []
+    return replace(options, sparse=pair[0], against=pair[1]) if len(pair) == 2 else options
 
 
 def _reason(state: FitState) -> str:

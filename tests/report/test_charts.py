@@ -1,23 +1,29 @@
 import base64
+import io
 import re
 import struct
 import xml.etree.ElementTree as ET
-import zlib
 from pathlib import Path
 
+import altair as alt
 import numpy as np
 import pytest
+from PIL import Image
 
 from reltucker.errors import ReltuckerError, ScoreError
-from reltucker.study import (
+from reltucker.report.charts import (
     chart_svg,
     comparison_bars,
-    core_slices,
-    mixing_heat_map,
+    cost_bars,
+    quality_against,
     relation_bars,
     save_chart,
+    search_history,
+    setting_importance,
+    skyline_of_trials,
     training_curves,
 )
+from reltucker.report.matrices import core_slices, mixing_heat_map, slice_density
 
 HOSTILE = "<script>alert('1')</script> & \"quoted\" \x00\x0b\ud800\uffff \u202e"
 
@@ -56,11 +62,7 @@ def heat_pixels(svg: str) -> np.ndarray:
     (image,) = ET.fromstring(svg).findall(".//{*}image")
     url = next(value for key, value in image.attrib.items() if key.endswith("href"))
     png = base64.b64decode(url.removeprefix("data:image/png;base64,"))
-    width, height = png_size(png)
-    start = png.index(b"IDAT")
-    length = struct.unpack(">I", png[start - 4 : start])[0]
-    lines = np.frombuffer(zlib.decompress(png[start + 4 : start + 4 + length]), dtype=np.uint8)
-    return lines.reshape(height, width + 1)[:, 1:]
+    return np.asarray(Image.open(io.BytesIO(png)))
 
 
 def test_training_curves_mark_the_epoch_whose_weights_were_kept():
@@ -200,8 +202,15 @@ def test_heat_map_refuses_what_is_no_matrix_of_numbers():
 
 @pytest.mark.parametrize(
     "draw",
-    [lambda: training_curves({"SRT": []}), lambda: comparison_bars([]), lambda: relation_bars([])],
-    ids=["training", "comparison", "relation"],
+    [
+        lambda: training_curves({"SRT": []}),
+        lambda: comparison_bars([]),
+        lambda: relation_bars([]),
+        lambda: quality_against([], "size", "x"),
+        lambda: cost_bars([{"fit": "a", "model": "a"}]),
+        lambda: search_history([]),
+    ],
+    ids=["training", "comparison", "relation", "quality", "cost", "history"],
 )
 def test_nothing_to_draw_is_said(draw):
     with pytest.raises(ReltuckerError, match="nothing to draw"):
@@ -229,3 +238,69 @@ def test_core_slices_draw_every_entry() -> None:
     assert all(f"G{l}" in svg for l in (1, 2, 3))
     with pytest.raises(ReltuckerError, match="slice by slice"):
         core_slices(np.zeros((100, 100, 100)), "too large")
+
+
+def fit(model: str, size: int, mrr: float) -> dict[str, object]:
+    return {"model": model, "size": size, "mrr": mrr, "mrr_low": mrr - 0.1, "mrr_high": mrr + 0.1}
+
+
+def test_models_that_share_a_size_are_drawn_apart_around_it() -> None:
+    rows = [fit("a", 50, 0.3), fit("a", 100, 0.4), fit(HOSTILE, 50, 0.2), fit(HOSTILE, 100, 0.5)]
+    chart = quality_against(rows, "size", "entity size")
+    (points,) = chart.to_dict()["datasets"].values()
+    sizes = [point["size"] for point in points]
+    assert sizes[0] < 50 < sizes[2]
+    assert sizes[1] < 100 < sizes[3]
+    assert max(abs(drawn - row["size"]) for drawn, row in zip(sizes, rows, strict=True)) < 1  # type: ignore[operator]
+    shown = texts(chart_svg(chart))
+    assert {"entity size", "MRR", "50", "100", "a"} <= set(shown)
+    assert any(text.startswith("<script>") for text in shown)
+
+
+def test_points_have_their_notes_and_true_sizes() -> None:
+    rows = [fit("a", 1000, 0.3), fit("a", 2500, 0.4), fit("b", 1700, 0.2)]
+    chart = quality_against(rows, "size", "parameters", note="size")
+    (points,) = chart.to_dict()["datasets"].values()
+    assert [point["size"] for point in points] == [1000, 2500, 1700]
+    assert {"1000", "2500", "1700"} <= set(texts(chart_svg(chart)))
+
+
+def test_cost_bars_leave_out_what_is_unknown() -> None:
+    rows = [
+        {"fit": "a 50", "model": "a", "seconds_per_epoch": 0.1234, "seconds": 12_345.0},
+        {"fit": "b 50", "model": "b", "seconds_per_epoch": 2.0, "peak_mebibytes": None},
+    ]
+    shown = texts(chart_svg(cost_bars(rows)))
+    assert {"a 50", "b 50", "0.123", "12,300", "seconds per epoch"} <= set(shown)
+    assert not any("memory" in text for text in shown)
+
+
+TRIALS = [
+    {"number": 0, "state": "complete", "mrr": 0.2, "effective_parameters": 1000},
+    {"number": 1, "state": "pruned", "mrr": 0.9, "effective_parameters": 1000},
+    {"number": 2, "state": "failed", "mrr": None, "effective_parameters": None},
+    {"number": 3, "state": "complete", "mrr": 0.1, "effective_parameters": 2000},
+]
+
+
+def test_the_history_of_a_search_has_the_best_complete_trial_so_far() -> None:
+    chart = search_history(TRIALS)
+    (points,) = chart.to_dict()["datasets"].values()
+    assert [(p["number"], p["best"]) for p in points] == [(0, 0.2), (1, 0.2), (3, 0.2)]
+    assert {"complete", "pruned", "trial"} <= set(texts(chart_svg(chart)))
+
+
+def test_the_skyline_of_trials_names_the_unbeaten_and_the_importance_its_settings() -> None:
+    done = [TRIALS[0], TRIALS[3]]
+    shown = texts(chart_svg(skyline_of_trials(done, done[:1], limit=1500)))
+    assert {"0", "skyline", "beaten", "effective parameters"} <= set(shown)
+    assert "3" not in shown
+    shown = texts(chart_svg(setting_importance({"train.lr": 0.75, "model.d": 0.25})))
+    assert shown.index("train.lr") < shown.index("model.d")
+    assert {"75%", "25%"} <= set(shown)
+
+
+def test_the_theme_is_ours_alone() -> None:
+    """Charts that a user of the library makes keep their own look."""
+    chart_svg(slice_density(np.array([0.5, 0.25])))
+    assert alt.theme.active == "default"

@@ -5,14 +5,14 @@ import math
 import pytest
 from rich.console import Console
 
-from reltucker.study import PERCENT, Column, Table
-from reltucker.study.tables import printable, shorten
+from reltucker.report import PERCENT, Column, Table
+from reltucker.report.texts import printable, shorten
 
 COLUMNS = [
     Column("model", "model"),
     Column("MRR", "mrr", ".3f", best="max"),
     Column("rank", "rank", ",d", best="min"),
-    Column("share", "share", PERCENT, align="center"),
+    Column("share", "share", PERCENT),
 ]
 ROWS = [
     {"model": "SRT", "mrr": 0.35649, "rank": 1234, "share": 0.5},
@@ -34,7 +34,7 @@ def test_markdown_formats_aligns_and_marks_the_best():
     assert sample().to_markdown() == (
         "**Sample**\n\n"
         "| model | MRR | rank | share |\n"
-        "| :-- | --: | --: | :-: |\n"
+        "| :-- | --: | --: | --: |\n"
         "| SRT | **0.356** | 1,234 | 50.0% |\n"
         "| DRT | 0.340 | **100** | – |\n"
     )
@@ -46,7 +46,7 @@ def test_latex_is_a_tabular_that_compiles_with_and_without_booktabs():
         "\\providecommand{\\toprule}{\\hline}\n"
         "\\providecommand{\\midrule}{\\hline}\n"
         "\\providecommand{\\bottomrule}{\\hline}\n"
-        "\\begin{tabular}{lrrc}\n"
+        "\\begin{tabular}{lrrr}\n"
         "\\toprule\n"
         "model & MRR & rank & share \\\\\n"
         "\\midrule\n"
@@ -100,7 +100,7 @@ def test_html_escapes_and_aligns():
     assert "&lt;b onclick=&#34;x&#34;&gt;&amp;" in html
     assert "<b " not in html
     assert '<td class="right best" dir="auto">0.356</td>' in html
-    assert '<th scope="col" class="center">share</th>' in html
+    assert '<th scope="col" class="right">share</th>' in html
 
 
 def test_html_shortens_long_cells_and_keeps_both_ends():
