@@ -12,19 +12,18 @@ from PIL import Image
 
 from reltucker.errors import ReltuckerError, ScoreError
 from reltucker.report.charts import (
+    bar_panels,
     chart_svg,
-    comparison_bars,
-    cost_bars,
     quality_against,
     relation_bars,
     save_chart,
     search_history,
-    setting_importance,
     skyline_of_trials,
     training_curves,
 )
 from reltucker.report.matrices import core_slices, mixing_heat_map, slice_density
 
+METRICS = {"mrr": "MRR", "hits@1": "HITS@1", "hits@3": "HITS@3", "hits@10": "HITS@10"}
 HOSTILE = "<script>alert('1')</script> & \"quoted\" \x00\x0b\ud800\uffff \u202e"
 
 
@@ -106,24 +105,24 @@ def test_more_than_5000_points_are_drawn():
     assert longest.count("L") == 5_001
 
 
-def test_comparison_bars_print_every_metric_in_the_given_order():
+def test_panels_print_every_metric_in_the_given_order():
     rows = [
         {"model": "zeta", "mrr": 0.111, "hits@1": 0.222, "hits@3": 0.333, "hits@10": 0.444},
         {"model": "alpha", "mrr": 0.555, "hits@1": float("nan"), "hits@10": 0.666},
     ]
-    shown = texts(chart_svg(comparison_bars(rows)))
+    shown = texts(chart_svg(bar_panels(rows, METRICS, shared=True)))
     numbers = {"0.111", "0.222", "0.333", "0.444", "0.555", "0.666"}
     assert numbers | {"MRR", "HITS@1", "HITS@3", "HITS@10"} <= set(shown)
     assert shown.index("zeta") < shown.index("alpha")
     assert "NaN" not in shown
 
 
-def test_comparison_bars_draw_intervals_where_a_row_has_them():
+def test_panels_draw_intervals_where_a_row_has_them():
     rows = [
         {"model": "a", "mrr": 0.3, "mrr_low": 0.2, "mrr_high": 0.4},
         {"model": "b", "mrr": 0.1},
     ]
-    (drawn,) = comparison_bars(rows).to_dict()["datasets"].values()
+    (drawn,) = bar_panels(rows, METRICS, shared=True).to_dict()["datasets"].values()
     assert [(bar["low"], bar["value"], bar["high"]) for bar in drawn] == [
         (0.2, 0.3, 0.4),
         (0.1, 0.1, 0.1),
@@ -159,7 +158,7 @@ def test_long_names_are_shortened_but_stay_apart():
     "chart",
     [
         training_curves({HOSTILE: records([0.1, 0.2])}),
-        comparison_bars([{"model": HOSTILE, "mrr": 0.3}]),
+        bar_panels([{"model": HOSTILE, "mrr": 0.3}], METRICS),
         relation_bars([{"relation": HOSTILE, "model": "SRT", "mrr": 0.3}]),
         mixing_heat_map(np.eye(2), HOSTILE),
     ],
@@ -204,10 +203,10 @@ def test_heat_map_refuses_what_is_no_matrix_of_numbers():
     "draw",
     [
         lambda: training_curves({"SRT": []}),
-        lambda: comparison_bars([]),
+        lambda: bar_panels([], METRICS),
         lambda: relation_bars([]),
         lambda: quality_against([], "size", "x"),
-        lambda: cost_bars([{"fit": "a", "model": "a"}]),
+        lambda: bar_panels([{"model": "a"}], METRICS),
         lambda: search_history([]),
     ],
     ids=["training", "comparison", "relation", "quality", "cost", "history"],
@@ -265,13 +264,14 @@ def test_points_have_their_notes_and_true_sizes() -> None:
     assert {"1000", "2500", "1700"} <= set(texts(chart_svg(chart)))
 
 
-def test_cost_bars_leave_out_what_is_unknown() -> None:
+def test_panels_leave_out_what_is_unknown() -> None:
     rows = [
         {"fit": "a 50", "model": "a", "seconds_per_epoch": 0.1234, "seconds": 12_345.0},
         {"fit": "b 50", "model": "b", "seconds_per_epoch": 2.0, "peak_mebibytes": None},
     ]
-    shown = texts(chart_svg(cost_bars(rows)))
-    assert {"a 50", "b 50", "0.123", "12,300", "seconds per epoch"} <= set(shown)
+    titles = {"seconds_per_epoch": "each", "seconds": "all", "peak_mebibytes": "memory"}
+    shown = texts(chart_svg(bar_panels(rows, titles, by="fit", format=",.3~r")))
+    assert {"a 50", "b 50", "0.123", "12,300", "each"} <= set(shown)
     assert not any("memory" in text for text in shown)
 
 
@@ -290,14 +290,11 @@ def test_the_history_of_a_search_has_the_best_complete_trial_so_far() -> None:
     assert {"complete", "pruned", "trial"} <= set(texts(chart_svg(chart)))
 
 
-def test_the_skyline_of_trials_names_the_unbeaten_and_the_importance_its_settings() -> None:
+def test_the_skyline_of_trials_names_the_unbeaten() -> None:
     done = [TRIALS[0], TRIALS[3]]
     shown = texts(chart_svg(skyline_of_trials(done, done[:1], limit=1500)))
     assert {"0", "skyline", "beaten", "effective parameters"} <= set(shown)
     assert "3" not in shown
-    shown = texts(chart_svg(setting_importance({"train.lr": 0.75, "model.d": 0.25})))
-    assert shown.index("train.lr") < shown.index("model.d")
-    assert {"75%", "25%"} <= set(shown)
 
 
 def test_the_theme_is_ours_alone() -> None:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from reltucker.report import Column, Table
-from reltucker.report.charts import comparison_bars, relation_bars
+from reltucker.report.charts import relation_bars
 from reltucker.report.matrices import mixing_heat_map
-from reltucker.report.page import Page
+from reltucker.report.page import Page, Part
 
 HOSTILE = "</style><script>alert(1)</script><img src=http://x onerror='y'>\"& \x00\x1b\ud800 \u202e"
 SAFE = HOSTILE.replace("\x00\x1b\ud800", "\ufffd" * 3)
@@ -35,34 +35,38 @@ class Parsed(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def page() -> Page:
-    page = Page(HOSTILE, "sub" + HOSTILE)
-    page.heading("heading" + HOSTILE)
-    page.text("text" + HOSTILE)
-    page.code("code  two spaces\n" + HOSTILE)
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """A page of hostile texts, and its pictures."""
     rows = [{"name": "cell" + HOSTILE, "mrr": 0.25}, {"name": "y" * 100_000, "mrr": 0.5}]
     columns = [Column("head" + HOSTILE, "name"), Column("MRR", "mrr", ".3f")]
-    page.table(Table("title" + HOSTILE, columns, rows), "caption" + HOSTILE)
     bars = relation_bars([{"relation": "r" + HOSTILE, "model": "SRT", "mrr": 0.5}])
-    page.chart(bars, "bars url(#no)" + HOSTILE, "By relation")
-    page.chart(comparison_bars([{"model": "SRT", "mrr": 0.5}]), "", "../By/relation")
-    page.chart(mixing_heat_map(np.eye(3), "M"), "map", "by relation")
-    page.chart(mixing_heat_map(np.eye(4), "M"), "map", "…")
-    return page
+    heat = mixing_heat_map(np.eye(3), "M")
+    parts = [
+        Part(
+            "heading" + HOSTILE,
+            "text" + HOSTILE,
+            {"table": Table("title" + HOSTILE, columns, rows)},
+            "code  two spaces\n" + HOSTILE,
+            {"By relation": (bars, "bars url(#no)" + HOSTILE)},
+        ),
+        Part("other", charts={"../By/relation": (heat, ""), "by relation": (heat, "map")}),
+        Part("last", charts={"…": (heat, "map")}),
+    ]
+    folder = tmp_path_factory.mktemp("page")
+    page = Page(HOSTILE, "sub" + HOSTILE, ["introduction" + HOSTILE], parts)
+    return folder / "page.html", page.write(folder / "page.html", folder / "pictures")
 
 
 @pytest.fixture(scope="module")
-def html(page: Page, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    page.write(path)
-    return path.read_text("utf-8")
+def html(written: tuple[Path, list[Path]]) -> str:
+    return written[0].read_text("utf-8")
 
 
 def test_every_text_arrives_as_text(html: str):
     texts = Parsed(html).texts
-    for prefix in ("", "sub", "heading", "text", "code  two spaces\n", "title", "cell", "head"):
+    code = "code  two spaces\n"
+    for prefix in ("", "sub", "introduction", "heading", "text", code, "title", "cell", "head"):
         assert prefix + SAFE in texts
-    assert any(("caption" + SAFE) in text for text in texts)
     assert "0.250" in texts
 
 
@@ -96,13 +100,13 @@ def test_long_cells_are_shortened(html: str):
     assert "y" * 2_000 not in html
 
 
-def test_pictures_get_safe_and_unique_names(page: Page, tmp_path: Path):
-    paths = page.write_pictures(tmp_path / "pictures")
+def test_pictures_get_safe_and_unique_names(written: tuple[Path, list[Path]]):
+    html, paths = written
     names = ["by-relation", "by-relation-2", "by-relation-3", "chart"]
     assert [path.name for path in paths] == [
         name + suffix for name in names for suffix in (".png", ".svg")
     ]
-    assert sorted(tmp_path.rglob("*.*")) == sorted(paths)
+    assert sorted(html.parent.rglob("*.*")) == sorted([html, *paths])
     for path in paths:
         content = path.read_bytes()
         if path.suffix == ".png":
@@ -112,7 +116,8 @@ def test_pictures_get_safe_and_unique_names(page: Page, tmp_path: Path):
 
 
 def test_an_empty_page_is_a_page(tmp_path: Path):
-    Page("Nothing yet").write(tmp_path / "deep" / "page.html")
-    page = Parsed((tmp_path / "deep" / "page.html").read_text("utf-8"))
-    assert page.texts.count("Nothing yet") == 2
-    assert "svg" not in page.tags
+    path = tmp_path / "deep" / "page.html"
+    assert Page("Nothing yet", "", [], []).write(path, tmp_path) == []
+    parsed = Parsed(path.read_text("utf-8"))
+    assert parsed.texts.count("Nothing yet") == 2
+    assert "img" not in parsed.tags

@@ -197,7 +197,7 @@ def test_sparse_matrices_cost_what_is_left_of_them(fits: Fits) -> None:
     counts = [int(torch.count_nonzero(model.mixing_matrix(k))) for k in range(12)]
     assert fit.sizes.core_density < 0.9
     assert mixing_entries(model) == pytest.approx(np.mean(counts))
-    assert fit.cost.query_operations == pytest.approx(2 * (np.mean(counts) + model.E.numel()))
+    assert fit.cost["query_operations"] == pytest.approx(2 * (np.mean(counts) + model.E.numel()))
     assert fit.sizes == sizes_of(model)
 
 

@@ -24,17 +24,11 @@ from reltucker.report.theme import (
     model_legend,
     names_axis,
     names_of,
+    nothing_to_draw,
     with_ends,
 )
 
 PNG_SCALE = 2
-METRICS = {"mrr": "MRR", "hits@1": "HITS@1", "hits@3": "HITS@3", "hits@10": "HITS@10"}
-COSTS = {
-    "seconds_per_epoch": "seconds per epoch",
-    "seconds": "seconds in all",
-    "peak_mebibytes": "peak memory, MiB",
-    "epoch_gigaoperations": "billion operations per epoch",
-}
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -87,33 +81,47 @@ def training_curves(epochs: Mapping[str, Rows]) -> AnyChart:
     return alt.vconcat(mrr, loss, spacing=14)
 
 
-def comparison_bars(rows: Rows) -> AnyChart:
-    """MRR and HITS@1, 3 and 10 of each model, a panel for each metric.
+def bar_panels(
+    rows: Rows,
+    measures: Mapping[str, str],
+    *,
+    by: str = "model",
+    format: str = ".3f",
+    shared: bool = False,
+    width: int = 160,
+) -> AnyChart:
+    """A panel for each of the measures (key to title), with a bar and its number for each row.
 
-    A row has the keys `model`, `mrr`, `hits@1`, `hits@3` and `hits@10`; what it lacks is left out.
-    Ends of intervals, such as `mrr_low` and `mrr_high`, are drawn as a line over the bar. Models
-    need different names, for bars of one name would be stacked.
+    What a row lacks is left out. Ends of intervals, such as `mrr_low` and `mrr_high`, are drawn as
+    a line over the bar. Bars are named by the key `by`, which must tell the rows apart, and
+    coloured by `model`. The panels have one scale if it is `shared`, else one each.
     """
-    bars: list[dict[str, Any]] = [
-        {"model": row["model"], "metric": name, **found}
-        for row in rows
-        for key, name in METRICS.items()
-        if (found := with_ends(row, key)) is not None
-    ]
-    models = names_of(bars)
-    top = max((bar["high"] for bar in bars), default=0.0)
-    # Room for the number behind the longest bar.
-    value = alt.X("value:Q", title=None).scale(domain=[0, max(top, 1e-3) * 1.32], nice=False)
-    value = value.axis(tickCount=4, format="~g", grid=False)
-    base = drawing(bars, "a model with metrics").encode(x=value, y=names_axis("model", models))
-    bar = base.mark_bar().encode(color=by_model(alt.Color, models))
-    spread = base.mark_rule(color=INK, strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
-    number = base.mark_text(align="left", dx=4)
-    number = number.encode(x="high:Q", text=alt.Text("value:Q", format=".3f"))
-    height = alt.Step(26 if len(models) > 2 else 34)
-    panel = alt.layer(bar, spread, number).properties(width=170, height=height)
-    metrics = [name for name in METRICS.values() if name in names_of(bars, "metric")]
-    return panel.facet(column=alt.Column("metric:N", sort=metrics, title=None), spacing=18)
+    names, models = names_of(rows, by), names_of(rows)
+    found = {
+        title: [
+            {"name": row[by], "model": row["model"], **ends}
+            for row in rows
+            if (ends := with_ends(row, key)) is not None
+        ]
+        for key, title in measures.items()
+    }
+    tops = {title: max(bar["high"] for bar in bars) for title, bars in found.items() if bars}
+    panels: list[Any] = []
+    for title, top in tops.items():
+        # Room for the number behind the longest bar.
+        end = 1.35 * (max(tops.values()) if shared else top) or 1.0
+        value = alt.X("value:Q", title=title).scale(domain=[0, end], nice=False)
+        value = value.axis(tickCount=3, format=",.3~r" if format == ".3f" else format, grid=False)
+        base = drawing(found[title]).encode(x=value, y=names_axis("name", names, labels=not panels))
+        bar = base.mark_bar().encode(color=by_model(alt.Color, models))
+        spread = base.mark_rule(color=INK, strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
+        number = base.mark_text(align="left", dx=4)
+        number = number.encode(x="high:Q", text=alt.Text("value:Q", format=format))
+        panel = alt.layer(bar, spread, number)
+        panels.append(panel.properties(width=width, height=alt.Step(26)))
+    if not panels:
+        raise nothing_to_draw("a row with one of " + ", ".join(measures))
+    return alt.hconcat(*panels, spacing=18)
 
 
 def relation_bars(rows: Rows, limit: int = 25) -> AnyChart:
@@ -180,36 +188,6 @@ def quality_against(rows: Rows, key: str, title: str, *, note: str | None = None
     return alt.layer(line, spread, mark, text).properties(width=560, height=320)
 
 
-def cost_bars(rows: Rows) -> AnyChart:
-    """Time, memory and operations of each fit, a panel with a scale of its own for each.
-
-    A row has the keys `fit` (unique), `model` (the colour) and those of COSTS; what is missing is
-    left out.
-    """
-    fits, models = names_of(rows, "fit"), names_of(rows)
-    panels: list[Any] = []
-    for key, title in COSTS.items():
-        bars = [
-            {"fit": row["fit"], "model": row["model"], "value": value}
-            for row in rows
-            if (value := finite(row.get(key))) is not None
-        ]
-        if not bars:
-            continue
-        top = max(bar["value"] for bar in bars) or 1.0
-        amount = alt.X("value:Q", title=title).scale(domain=[0, 1.35 * top], nice=False)
-        amount = amount.axis(tickCount=3, format=",.3~r", grid=False)
-        fit = names_axis("fit", fits, labels=not panels)
-        base = drawing(bars).encode(x=amount, y=fit)
-        number = base.mark_text(align="left", dx=4)
-        number = number.encode(text=alt.Text("value:Q", format=",.3~r"))
-        bar = base.mark_bar().encode(color=by_model(alt.Color, models))
-        panels.append((bar + number).properties(width=150, height=alt.Step(24)))
-    if not panels:
-        drawing([], "a fit with a cost")
-    return alt.hconcat(*panels, spacing=18)
-
-
 # -- searches ---------------------------------------------------------------------------------
 
 
@@ -236,17 +214,6 @@ def search_history(rows: Rows) -> AnyChart:
     dots = base.mark_point(filled=True, size=70, opacity=0.9)
     dots = dots.encode(y=measure("mrr", "validation MRR (line: best so far)"), color=state)
     return (line.encode(y="best:Q") + dots).properties(width=560, height=280)
-
-
-def setting_importance(importance: Mapping[str, float]) -> AnyChart:
-    """The share of each setting in the variance of the MRR."""
-    bars = [{"setting": key, "share": share} for key, share in importance.items()]
-    share = alt.X("share:Q", title="share in the variance of the MRR")
-    share = share.axis(format="~%", tickCount=5).scale(domainMin=0)
-    base = drawing(bars, "a setting").encode(x=share, y=names_axis("setting", list(importance)))
-    number = base.mark_text(align="left", dx=4).encode(text=alt.Text("share:Q", format=".0%"))
-    bar = base.mark_bar(color=PALETTE[0])
-    return (bar + number).properties(width=460, height=alt.Step(26))
 
 
 def skyline_of_trials(rows: Rows, front: Rows, limit: int | None = None) -> AnyChart:

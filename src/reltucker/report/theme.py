@@ -52,8 +52,13 @@ def theme() -> alt.theme.ThemeConfig:
 def drawing(rows: Sequence[Mapping[str, Any]], what: str = "a row") -> Any:
     """A chart of rows inside itself, to which Altair's limit of 5000 rows does not apply."""
     if not rows:
-        raise ReltuckerError(f"there is nothing to draw: the chart needs {what}")
+        raise nothing_to_draw(what)
     return alt.Chart(alt.InlineData(values=list(rows)))
+
+
+def nothing_to_draw(what: str) -> ReltuckerError:
+    """Refuse to draw nothing."""
+    return ReltuckerError(f"there is nothing to draw: the chart needs {what}")
 
 
 def names_of(rows: Iterable[Mapping[str, Any]], key: str = "model") -> list[str]:

@@ -7,12 +7,12 @@ from typing import Any
 from reltucker.evaluation import PROTOCOLS
 from reltucker.report import Column, Table
 from reltucker.report.charts import (
+    bar_panels,
     search_history,
-    setting_importance,
     skyline_of_trials,
     training_curves,
 )
-from reltucker.report.page import Page
+from reltucker.report.page import Page, Part
 from reltucker.search import SearchResult
 from reltucker.training import RunFolder
 
@@ -32,11 +32,8 @@ class SearchPage:
 def write_report(result: SearchResult) -> SearchPage:
     """Write report.html and the pictures into the folder of the search."""
     table = best_trials(result)
-    page = _page(result, table)
-    pictures = page.write_pictures(result.out / "pictures")
     path = result.out / "report.html"
-    page.write(path)
-    return SearchPage(path, pictures, table)
+    return SearchPage(path, _page(result, table).write(path, result.out / "pictures"), table)
 
 
 def best_trials(result: SearchResult) -> Table:
@@ -69,44 +66,58 @@ def _format(result: SearchResult, key: str) -> str:
 
 def _page(result: SearchResult, table: Table) -> Page:
     outcome, plan, best = result.outcome, result.plan, result.best
-    page = Page(
-        f"Search of {plan.recipe.model.name} on {plan.recipe.graph.source}",
-        f"Study {result.study}, sampler {plan.sampler}",
-    )
     ended = f"{outcome.count('failed')} failed and {outcome.count('pruned')} were pruned"
-    page.text(
+    introduction = (
         f"{len(outcome.rows)} trials were run, of which {ended}. Trial {best['number']} has the "
         f"best validation MRR, {best['valid_mrr']:.4f}, with {best['effective_parameters']:,} "
         "effective parameters. Test triples were ranked once, by its model, after all trials."
     )
-    page.heading("The best model on test")
-    page.table(_test_table(result), f"Its run is {result.run}.")
-    page.code((result.out / "best.toml").read_text(encoding="utf-8").strip())
-    page.heading("Trials")
-    page.chart(search_history(outcome.rows), "Validation MRR by trial", "history")
-    page.table(table, "params*: effective parameters.")
-    page.heading("What mattered")
-    if outcome.importance:
-        page.chart(
-            setting_importance(outcome.importance), "Importance of settings (fANOVA)", "importance"
-        )
-    else:
-        page.text("There are too few finished trials to tell which settings mattered.")
-    page.heading("MRR against parameters")
-    page.chart(
-        skyline_of_trials(outcome.complete, outcome.skyline, plan.max_parameters),
-        "Validation MRR against effective parameters; numbers are trials that no other beats in "
-        "both",
-        "skyline",
-    )
-    page.heading("Training of the best model")
+    shares = [{"model": "", "setting": k, "share": v} for k, v in outcome.importance.items()]
+    titles = {"share": "share in the variance of the MRR"}
+    charts = {}
+    if shares:
+        bars = bar_panels(shares, titles, by="setting", format=".0%", width=460)
+        charts["importance"] = (bars, "Importance of settings (fANOVA)")
+    front = skyline_of_trials(outcome.complete, outcome.skyline, plan.max_parameters)
     epochs = {f"trial {best['number']}": RunFolder(result.run).epochs()}
-    page.chart(training_curves(epochs), "Validation MRR and loss by epoch", "training")
     failures = [row for row in outcome.rows if row["reason"]]
+    parts = [
+        Part(
+            "The best model on test",
+            f"Its run is {result.run}.",
+            {"test": _test_table(result)},
+            code=(result.out / "best.toml").read_text(encoding="utf-8").strip(),
+        ),
+        Part(
+            "Trials",
+            "params*: effective parameters.",
+            {"trials": table},
+            charts={"history": (search_history(outcome.rows), "Validation MRR by trial")},
+        ),
+        Part(
+            "What mattered",
+            "" if shares else "There are too few finished trials to tell which settings mattered.",
+            charts=charts,
+        ),
+        Part(
+            "MRR against parameters",
+            "Numbers are trials that no other beats in both.",
+            charts={"skyline": (front, "Validation MRR against effective parameters")},
+        ),
+        Part(
+            "Training of the best model",
+            charts={"training": (training_curves(epochs), "Validation MRR and loss by epoch")},
+        ),
+    ]
     if failures:
-        page.heading("Failed trials")
-        page.table(_failures(result, failures), "They count as the worst.")
-    return page
+        tables = {"failed": _failures(result, failures)}
+        parts.append(Part("Failed trials", "They count as the worst.", tables))
+    return Page(
+        f"Search of {plan.recipe.model.name} on {plan.recipe.graph.source}",
+        f"Study {result.study}, sampler {plan.sampler}",
+        [introduction],
+        parts,
+    )
 
 
 def _test_table(result: SearchResult) -> Table:

@@ -6,11 +6,11 @@ from typing import Any
 
 from reltucker.atomic import write_json, write_text
 from reltucker.report import Table
-from reltucker.report.page import Page
+from reltucker.report.page import Page, Part
 from reltucker.study.fits import Fits
-from reltucker.study.parts import Comparing, Options, Part
+from reltucker.study.parts import Comparing, Options
 
-__all__ = ["Comparison", "Options", "Part", "compare_fits"]
+__all__ = ["Comparison", "Options", "compare_fits"]
 
 SUMMARY = ["best", "differences", "entity-size", "skyline", "relation-groups", "cost", "baselines"]
 """The tables that a terminal shows; the others are longer."""
@@ -48,10 +48,9 @@ class Comparison:
     def write(self, out: Path, name: str = "comparison") -> list[Path]:
         """Write NAME.html, comparison.json, tables/ (Markdown, CSV, LaTeX) and pictures/ (PNG,
         SVG); returns the files."""
-        page = self._page()
         texts = {
-            out / "tables" / f"{name}.{suffix}": text
-            for name, table in self.tables().items()
+            out / "tables" / f"{table_name}.{suffix}": text
+            for table_name, table in self.tables().items()
             for suffix, text in (
                 ("md", table.to_markdown()),
                 ("csv", table.to_csv()),
@@ -60,18 +59,18 @@ class Comparison:
         }
         for path, text in texts.items():
             write_text(path, text)
-        pictures = page.write_pictures(out / "pictures")
-        page.write(out / f"{name}.html")
+        title = f"{len(self.fits.fits)} fits on {self.fits.graph.name}"
+        page = Page(
+            title, "Relational Tucker decompositions", self._introduction(), self.parts.values()
+        )
+        pictures = page.write(out / f"{name}.html", out / "pictures")
         write_json(out / "comparison.json", self.to_dict())
         return [*texts, *pictures, out / f"{name}.html", out / "comparison.json"]
 
-    def _page(self) -> Page:
-        fits, certainty = self.fits, self.options.certainty
-        page = Page(
-            f"{len(fits.fits)} fits on {fits.graph.name}", "Relational Tucker decompositions"
-        )
-        page.text(
-            f"Every triple of the {fits.split} split is asked for in both directions; figures are "
+    def _introduction(self) -> list[str]:
+        split, certainty = self.fits.split, self.options.certainty
+        how = (
+            f"Every triple of the {split} split is asked for in both directions; figures are "
             f"those of the protocol {self.options.protocol!r} where nothing else is said. Brackets "
             f"hold {certainty.confidence:.0%} bootstrap intervals over the queries "
             f"({certainty.resamples:,} samples; the two queries of a triple are drawn together). "
@@ -79,15 +78,15 @@ class Comparison:
             f"ranks ({certainty.flips:,} flips). Both speak of these queries and these fits; they "
             "do not cover other seeds or settings of training."
         )
-        page.text(_selection(fits))
-        for part in self.parts.values():
-            page.heading(part.heading)
-            page.text(part.text)
-            for table in part.tables.values():
-                page.table(table)
-            for name, (chart, caption) in part.charts.items():
-                page.chart(chart, caption, name)
-        return page
+        if self.fits.fits[0].valid_mrr is None:
+            return [
+                how,
+                "The graph has no validation triples to choose by: what is called best was chosen "
+                f"by the {split} triples themselves, which flatters it.",
+            ]
+        by = "MRR on the validation triples, never by the figures that are shown"
+        by = "same validation triples that are shown" if split == "valid" else by
+        return [how, f"What is called best was chosen by the {by}."]
 
 
 def compare_fits(fits: Fits, options: Options | None = None) -> Comparison:
@@ -95,17 +94,3 @@ def compare_fits(fits: Fits, options: Options | None = None) -> Comparison:
     baselines."""
     options = Options() if options is None else options
     return Comparison(fits, options, Comparing(fits, options).parts())
-
-
-def _selection(fits: Fits) -> str:
-    if fits.fits[0].valid_mrr is None:
-        return (
-            "The graph has no validation triples to choose by: what is called best was chosen by "
-            f"the {fits.split} triples themselves, which flatters it."
-        )
-    if fits.split == "valid":
-        return "What is called best was chosen by the same validation triples that are shown."
-    return (
-        "What is called best was chosen by the MRR on the validation triples, never by the figures "
-        "that are shown."
-    )

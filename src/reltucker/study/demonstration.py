@@ -12,12 +12,13 @@ import polars as pl
 from reltucker.errors import RunError
 from reltucker.graph.families import families
 from reltucker.report import Column, Table
-from reltucker.report.charts import METRICS
 from reltucker.report.matrices import mixing_heat_map
+from reltucker.report.page import Part
 from reltucker.run import Run, train
-from reltucker.study.comparison import Options, Part, compare_fits
+from reltucker.study.comparison import Options, compare_fits
 from reltucker.study.fits import Fits, read_fits
 from reltucker.study.inspection import absolute_mixing
+from reltucker.study.parts import METRICS, MODEL, SIZES
 from reltucker.training import Recipe, RunFolder
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -46,11 +47,8 @@ QUESTIONS = 6
 """How many held-out facts are asked for."""
 
 COLUMNS = [
-    Column("model", "model"),
-    Column("d_e", "entity_dim", "d"),
-    Column("d_r", "relation_dim", "d"),
-    Column("d_r*", "effective_relation_size", ",.0f"),
-    Column("params*", "effective_parameters", ",d"),
+    *MODEL,
+    *SIZES,
     Column("core", "core_density", ".2%"),
     *(Column(name, key, ".3f", best="max") for key, name in METRICS.items()),
     Column("seconds", "seconds", ".1f"),

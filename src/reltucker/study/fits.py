@@ -14,7 +14,7 @@ from reltucker.graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.model import Sizes, sizes_of
 from reltucker.progress import track
 from reltucker.run import Run, open_run
-from reltucker.study.cost import Cost, cost_of
+from reltucker.study.cost import cost_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Fit:
     valid_mrr: dict[Protocol, float] | None
     """By which fits are chosen; None where the graph has no validation triples to judge by."""
     ranking: Ranking
-    cost: Cost
+    cost: dict[str, Any]
 
     @property
     def kind(self) -> str:

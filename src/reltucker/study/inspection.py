@@ -10,7 +10,7 @@ import numpy.typing as npt
 from reltucker.graph import KnowledgeGraph
 from reltucker.report import Column, Table
 from reltucker.report.matrices import mixing_heat_map, slice_density
-from reltucker.report.page import Page
+from reltucker.report.page import Page, Part
 from reltucker.run import Run
 
 MOST_FREQUENT = 30
@@ -28,57 +28,55 @@ MIXING_COLUMNS = (
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found, and the files that show it."""
+    """What was found, and the page that shows it."""
 
     figures: dict[str, Any]
     diagonals: Table
-    report: Path
-    pictures: list[Path]
+    page: Path
 
 
 def inspect_run(run: Run, relations: list[str], out: Path) -> Inspection:
     """Draw |M_k| of the given relations (by default the most and the least diagonal two of the most
     frequent ones), the density of the core's slices, and order relations by sum_i |m_ii|."""
-    model, graph = run.model, run.graph
+    core, graph = run.model.core, run.graph
     rows = [describe_mixing(run, k) for k in most_frequent(graph, MOST_FREQUENT)]
     rows.sort(key=lambda row: -row["diagonal"])
-    table = Table(
-        f"The {len(rows)} most frequent relations by the sum of absolute diagonal values",
-        MIXING_COLUMNS,
-        rows,
-    )
-    chosen = [graph.relations.find(name) for name in relations]
-    if not chosen:
-        ends = [*rows[:2], *rows[2:][-2:]]
-        chosen = [graph.relations.find(row["relation"]) for row in ends]
-
-    density = model.core.nonzero_by_slice().cpu().numpy() / model.core.entity_dim**2
-    page = Page(f"Inside {run.path.name}", f"{run.recipe.model.name}, core and mixing matrices")
-    page.heading("Mixing matrices")
-    page.text("|M_k|: bright cells are pairs of coordinates that interact in a relation.")
-    for number, k in enumerate(chosen, start=1):
+    title = f"The {len(rows)} most frequent relations by the sum of absolute diagonal values"
+    table = Table(title, MIXING_COLUMNS, rows)
+    ends = [row["relation"] for row in (*rows[:2], *rows[2:][-2:])]
+    charts = {}
+    for number, name in enumerate(relations or ends, start=1):
+        k = graph.relations.find(name)
         label = graph.relations.label(k)
         chart = mixing_heat_map(absolute_mixing(run, k), label)
-        page.chart(chart, f"|M| of {label}", f"mixing-{number}")
-    page.heading("The core")
-    page.text(
-        f"{model.core.density():.4%} of the core's {model.core.entity_dim**2:,} x "
-        f"{model.core.relation_dim:,} entries are not zero."
-    )
-    page.chart(slice_density(density), "Share of non-zero entries by slice", "core-density")
-    page.heading("Diagonals")
-    page.table(table)
-    pictures = page.write_pictures(out)
-    page.write(out / "inspection.html")
+        charts[f"mixing-{number}"] = (chart, f"|M| of {label}")
+    density = core.nonzero_by_slice().cpu().numpy() / core.entity_dim**2
+    by_slice = (slice_density(density), "Share of non-zero entries by slice")
+    entries = f"{core.entity_dim**2:,} x {core.relation_dim:,} entries"
+    parts = [
+        Part(
+            "Mixing matrices",
+            "|M_k|: bright cells are pairs of coordinates that interact in a relation.",
+            charts=charts,
+        ),
+        Part(
+            "The core",
+            f"{core.density():.4%} of the core's {entries} are not zero.",
+            charts={"core-density": by_slice},
+        ),
+        Part("Diagonals", tables={"diagonals": table}),
+    ]
+    page = Page(f"Inside {run.path.name}", f"{core.title}, core and mixing matrices", [], parts)
+    pictures = page.write(out / "inspection.html", out)
     figures = {
         "run": str(run.path),
-        "core_density": model.core.density(),
+        "core_density": core.density(),
         "density_by_slice": density.tolist(),
         "relations": rows,
         "report": str(out / "inspection.html"),
         "pictures": [str(path) for path in pictures],
     }
-    return Inspection(figures, table, out / "inspection.html", pictures)
+    return Inspection(figures, table, out / "inspection.html")
 
 
 def most_frequent(graph: KnowledgeGraph, count: int) -> list[int]:

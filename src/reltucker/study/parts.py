@@ -8,16 +8,9 @@ from typing import Any
 from reltucker.errors import ReltuckerError
 from reltucker.evaluation import PROTOCOLS, Protocol
 from reltucker.report import Column, Table
-from reltucker.report.charts import (
-    METRICS,
-    comparison_bars,
-    cost_bars,
-    quality_against,
-    relation_bars,
-    training_curves,
-)
+from reltucker.report.charts import bar_panels, quality_against, relation_bars, training_curves
 from reltucker.report.matrices import mixing_heat_map
-from reltucker.report.theme import AnyChart
+from reltucker.report.page import Part
 from reltucker.study.fits import Fit, Fits
 from reltucker.study.inspection import (
     MIXING_COLUMNS,
@@ -29,6 +22,13 @@ from reltucker.study.quality import Certainty, check_counted, differences, quali
 from reltucker.study.relation_wise import compare_relations
 from reltucker.study.skyline import skyline
 
+METRICS = {"mrr": "MRR", "hits@1": "HITS@1", "hits@3": "HITS@3", "hits@10": "HITS@10"}
+COSTS = {
+    "seconds_per_epoch": "seconds per epoch",
+    "seconds": "seconds in all",
+    "peak_mebibytes": "peak memory, MiB",
+    "epoch_gigaoperations": "billion operations per epoch",
+}
 PATTERNS = 4
 """How many of the most frequent relations are drawn where none are named."""
 
@@ -42,6 +42,15 @@ SIZES = [
 QUALITY = [Column(name, key, ".3f", best="max", interval=True) for key, name in METRICS.items()]
 MRR = QUALITY[0]
 RUN = Column("run", "run")
+COST = [
+    Column("epochs", "epochs", ",d"),
+    Column("best epoch", "best_epoch", ",d"),
+    Column("s / epoch", "seconds_per_epoch", ",.3f"),
+    Column("s in all", "seconds", ",.1f"),
+    Column("peak MiB", "peak_mebibytes", ",.0f"),
+    Column("billion ops / epoch", "epoch_gigaoperations", ",.3f"),
+    Column("million ops / query", "query_megaoperations", ",.3f"),
+]
 DIFFERENCE = [
     Column("difference of MRR", "difference", "+.4f", interval=True),
     Column("p", "p", ".4f"),
@@ -63,16 +72,6 @@ class Options:
     sparse: str | None = None
     against: str | None = None
     certainty: Certainty = field(default_factory=Certainty)
-
-
-@dataclass(frozen=True)
-class Part:
-    """One subject: what is said about it, its tables, its charts with captions, by file name."""
-
-    heading: str
-    text: str
-    tables: dict[str, Table] = field(default_factory=dict)
-    charts: dict[str, tuple[AnyChart, str]] = field(default_factory=dict)
 
 
 class Comparing:
@@ -125,6 +124,7 @@ class Comparing:
         ]
         plain = [Column(name, key, ".3f", interval=True) for key, name in METRICS.items()]
         by_protocol = [MODEL[0], Column("protocol", "protocol"), *plain, RUN]
+        chart = bar_panels(rows, METRICS, shared=True)
         return Part(
             "The best fit of each model",
             "d_r*: effective relation size; parameters*: effective number of parameters, that is "
@@ -134,7 +134,7 @@ class Comparing:
                 "protocols": Table("The same fits under every protocol", by_protocol, protocols),
                 "differences": self._differences(),
             },
-            {"best": (comparison_bars(rows), f"The best fit of each model{up_to}")},
+            charts={"best": (chart, f"The best fit of each model{up_to}")},
         )
 
     def _differences(self) -> Table:
@@ -164,7 +164,7 @@ class Comparing:
             "Quality and entity size",
             "The best fit of each model and entity size.",
             {"entity-size": Table("MRR by entity size", [*MODEL, *SIZES, MRR, RUN], rows)},
-            {"entity-size": (chart, "MRR against entity size, with intervals")},
+            charts={"entity-size": (chart, "MRR against entity size, with intervals")},
         )
 
     def skyline(self) -> Part:
@@ -182,7 +182,7 @@ class Comparing:
             "effective parameters and at least its MRR on the validation triples, and is better in "
             f"one of the two. {len(kept)} of {len(self.fits.fits)} fits stay.",
             {"skyline": Table("Fits that are not dominated", [*MODEL, *SIZES, MRR, RUN], rows)},
-            {"skyline": (chart, "MRR against effective parameters, dominated fits left out")},
+            charts={"skyline": (chart, "MRR against effective parameters")},
         )
 
     def patterns(self) -> Part:
@@ -202,7 +202,7 @@ class Comparing:
             f"{fit.sizes.core_density:.4%} of its core's entries are not zero. Diagonal: the sum "
             "of the absolute diagonal values of M_k, also as a share of all absolute values.",
             {"patterns": Table(f"Mixing matrices of {fit.label}", MIXING_COLUMNS, rows)},
-            charts,
+            charts=charts,
         )
 
     def relations(self) -> Part:
@@ -212,11 +212,9 @@ class Comparing:
         relations, groups = compare_relations(
             self.fits, first, second, self.protocol, self.certainty
         )
-        differ = first.kind != second.kind
-        names = {
-            "first": first.kind if differ else first.name,
-            "second": second.kind if differ else second.name,
-        }
+        names = {"first": first.kind, "second": second.kind}
+        if first.kind == second.kind:
+            names = {"first": first.name, "second": second.name}
         columns = [
             Column("train triples", "triples", ",d"),
             Column("tested", "tested", ",d"),
@@ -258,27 +256,17 @@ class Comparing:
                     relations,
                 ),
             },
-            {"relations": (relation_bars(bars), caption)} if bars else {},
+            charts={"relations": (relation_bars(bars), caption)} if bars else {},
         )
 
     def cost(self) -> Part:
         """Time, memory and operations."""
         rows = [
-            {**self.row(fit), **fit.cost.to_dict(), "fit": f"{fit.kind} {fit.entity_dim}"}
+            {**self.row(fit), **fit.cost, "fit": f"{fit.kind} {fit.entity_dim}"}
             for fit in self.by_size
         ]
-        columns = [
-            *MODEL,
-            PARAMETERS,
-            Column("epochs", "epochs", ",d"),
-            Column("best epoch", "best_epoch", ",d"),
-            Column("s / epoch", "seconds_per_epoch", ",.3f"),
-            Column("s in all", "seconds", ",.1f"),
-            Column("peak MiB", "peak_mebibytes", ",.0f"),
-            Column("billion ops / epoch", "epoch_gigaoperations", ",.3f"),
-            Column("million ops / query", "query_megaoperations", ",.3f"),
-            RUN,
-        ]
+        chart = bar_panels(rows, COSTS, by="fit", format=",.3~r")
+        columns = [*MODEL, PARAMETERS, *COST, RUN]
         return Part(
             "Cost",
             "Seconds per epoch are those of training alone; seconds in all include validation. "
@@ -287,7 +275,7 @@ class Comparing:
             "counted for the model that was kept: per epoch of training, forward and backward; per "
             "query to rank all entities.",
             {"cost": Table("Cost of the best fit of each model and entity size", columns, rows)},
-            {"cost": (cost_bars(rows), "Time, memory and operations")},
+            charts={"cost": (chart, "Time, memory and operations")},
         )
 
     def baselines(self) -> Part:
@@ -318,11 +306,11 @@ class Comparing:
         )
         title = "Fits with and without reciprocal relations"
         return Part(
-            "With and without reciprocal relations",
+            title,
             "With reciprocal relations (?, k, j) is asked as (j, k^-1, ?), each inverse having an "
             f"embedding of its own. {said}",
             {"baselines": Table(title, [*columns, *DIFFERENCE, RUN], rows)},
-            {"baselines": (comparison_bars(rows), "With and without reciprocal relations")},
+            charts={"baselines": (bar_panels(rows, METRICS, shared=True), title)},
         )
 
     def all_fits(self) -> Part:
