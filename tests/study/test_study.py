@@ -30,7 +30,6 @@ from reltucker.study.study import (
     compare_study,
     progress_of,
     run_study,
-    with_pair,
 )
 from tests.cli.test_commands import COMMAND, reltucker
 from tests.conftest import disjoint, random_graph, write_graph
@@ -170,7 +169,7 @@ def with_seconds(plan: StudyPlan, seconds: dict[str, list[float | None]]) -> Pro
             for number, each in enumerate(seconds.get(fit.name, []))
         ]
         states.append(FitState(fit, Path(fit.name), Outcome(rows, [], {})))
-    return Progress(tuple(states), workers=2)
+    return Progress(plan, Path("out"), tuple(states), workers=2)
 
 
 def test_the_time_left_is_told_by_what_has_ended(graph_files: Path) -> None:
@@ -195,26 +194,6 @@ def test_the_time_left_is_told_by_what_has_ended(graph_files: Path) -> None:
     assert later.states[1].to_dict()["failed"] == 1
     done = with_seconds(plan, {name: [1.0] * 3 for name in ORDER})
     assert (done.seconds_left, done.line()) == (0.0, "12 of 12 trials done")
-
-
-def test_the_best_sparse_and_the_best_fixed_core_are_compared_by_relation(graph_files: Path) -> None:
-    plan = small_plan(graph_files, reciprocal=True)
-    figures: dict[str, list[float | None]] = {
-        "complex-4": [0.2, 0.4],
-        "complex-6": [0.3],
-        "complex-6-reciprocal": [0.9],
-        "srt-4": [0.1, None],
-        "srt-6": [0.2],
-    }
-    chosen = with_pair(QUICK, with_seconds(plan, figures).states)
-    assert (chosen.sparse, chosen.against) == ("srt-6", "complex-4")
-    alone = with_pair(QUICK, with_seconds(plan, {"srt-4": [0.1]}).states)
-    assert (alone.sparse, alone.against) == (None, None)
-    # What a core learns decides, not its name.
-    other = small_plan(graph_files, models=["distmult", "drt", "srt"])
-    fits = {"distmult-4": [0.2], "drt-6": [0.9], "srt-4": [0.1]}
-    chosen = with_pair(QUICK, with_seconds(other, fits).states)
-    assert (chosen.sparse, chosen.against) == ("srt-4", "distmult-4")
 
 
 # -- a study that is stopped and goes on ------------------------------------------------------
@@ -249,7 +228,7 @@ def stop_and_go_on(graph_files: Path, folder: Path) -> None:
 
     out = folder / "out"
     plan = small_plan(graph_files, models=[FITTED])
-    result = compare_study(plan, progress_of(plan, out), out, QUICK, progress=False).to_dict()
+    result = compare_study(progress_of(plan, out), QUICK, progress=False).to_dict()
     before = {str(path): when for path, when in written(out).items()}
     (folder / "halfway.json").write_text(json.dumps({"result": result, "written": before}))
     with contextlib.chdir(folder):
@@ -352,8 +331,8 @@ def test_all_fits_are_those_of_all_trials(
     graph_files: Path, stopped: Path, finished: dict[str, Any], tmp_path: Path
 ) -> None:
     plan = small_plan(graph_files, models=[FITTED])
-    now = progress_of(plan, stopped / "out")
-    result = compare_study(plan, now, tmp_path, QUICK, all_fits=True, progress=False)
+    now = replace(progress_of(plan, stopped / "out"), out=tmp_path)
+    result = compare_study(now, QUICK, all_fits=True, progress=False)
     rows = {row["run"]: row for row in result.comparison.tables()["fits"].rows}
     assert len(rows) == 4
     assert set(RUN) < set(rows)
@@ -397,7 +376,7 @@ def test_a_fit_without_a_model_does_not_stop_the_others(
     now = run_study(plan, tmp_path / "out", progress=False)
     assert tried == ORDER
     with pytest.raises(StudyError, match="no trial has ended with a model"):
-        compare_study(plan, now, tmp_path / "out", QUICK, progress=False)
+        compare_study(now, QUICK, progress=False)
 
 
 def test_a_dry_run_writes_nothing(

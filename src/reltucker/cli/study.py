@@ -60,7 +60,7 @@ def command(
     from reltucker.study.comparison import Options
     from reltucker.study.plan import parse_names, parse_sizes, plan_study
     from reltucker.study.quality import Certainty
-    from reltucker.study.study import compare_study, describe_plan, progress_of, run_study
+    from reltucker.study.study import compare_study, progress_of, run_study
 
     if dry_run and compare_only:
         raise StudyError("give either --dry-run or --compare-only")
@@ -81,7 +81,7 @@ def command(
     now = progress_of(plan, folder, workers)
     if dry_run:
         if json:
-            print_json(describe_plan(plan, now, folder))
+            print_json(now.to_dict())
             return
         screen.print(now.table().to_rich())
         screen.print(now.line())
@@ -89,7 +89,7 @@ def command(
     if not compare_only:
         now = run_study(plan, folder, workers=workers)
     options = Options(protocol=cast(Any, protocol.value), certainty=Certainty(seed=seed))
-    result = compare_study(plan, now, folder, options, all_fits=all_fits)
+    result = compare_study(now, options, all_fits=all_fits)
     if json:
         print_json(result.to_dict())
         return

@@ -25,7 +25,8 @@ class Fit:
     path: Path
     model: str
     reciprocal: bool
-    is_sparse: bool
+    learns: str
+    """What the core learns of itself: "nothing", its "entries", or also their "pattern"."""
     entity_dim: int
     relation_dim: int | None
     """None where it follows from entity_dim."""
@@ -85,15 +86,15 @@ def read_fits(
     if not runs:
         raise ReltuckerError("there is nothing to compare: give at least one run folder")
     results = [_result(run) for run in runs]
-    if graph is not None:
-        for run in runs:
-            _complete(run, graph)
-    graph = runs[0].graph
-    for earlier, run in enumerate(runs):
-        if any(run.path.resolve() == other.path.resolve() for other in runs[:earlier]):
+    seen: set[Path] = set()
+    for run in runs:
+        if run.path.resolve() in seen:
             raise RunError(f"{run.path} is given twice; name each run once")
-    for run in runs[1:]:
+        seen.add(run.path.resolve())
+        if graph is not None and not len(run.graph.test):
+            run.graph = replace(run.graph, test=graph.test)
         _check_same(runs[0], run)
+    graph = runs[0].graph
     if not len(graph.split(split)):
         raise RunError(f"{graph.name} has no {split} triples, so its runs cannot be compared by it")
     given = [run.path for run in runs]
@@ -123,8 +124,7 @@ def _judge(
 ) -> Fit:
     fresh = open_run(run.path)  # let go after this, with its weights
     fresh.graph = graph
-    model = fresh.model
-    settings = run.recipe.model
+    model, core = fresh.model, fresh.model.core
     try:
         judged = result["seen"]["queries"] > 0
         valid_mrr = {p: float(result[p]["mrr"]) for p in PROTOCOLS} if judged else None
@@ -134,11 +134,11 @@ def _judge(
     return Fit(
         name=name,
         path=run.path,
-        model=model.core.title,
-        reciprocal=settings.reciprocal,
-        is_sparse=model.core.learns == "pattern",
-        entity_dim=model.core.entity_dim,
-        relation_dim=None if model.core.learns == "nothing" else model.core.relation_dim,
+        model=core.title,
+        reciprocal=model.reciprocal,
+        learns=core.learns,
+        entity_dim=core.entity_dim,
+        relation_dim=None if core.learns == "nothing" else core.relation_dim,
         sizes=sizes_of(model),
         valid_mrr=valid_mrr,
         ranking=rank_split(model, graph, split, advance=advance),
@@ -171,12 +171,6 @@ def _check_same(first: Run, other: Run) -> None:
         f"{other.path} was trained on another graph or split than {first.path} ({what}); compare "
         "runs of one graph and split"
     )
-
-
-def _complete(run: Run, whole: KnowledgeGraph) -> None:
-    """Give a run the whole graph where it differs from its own by test triples alone."""
-    if not len(run.graph.test):
-        run.graph = replace(run.graph, test=whole.test)
 
 
 def _names(paths: list[Path]) -> list[str]:

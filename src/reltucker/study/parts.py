@@ -348,20 +348,24 @@ class Comparing:
         }
 
     def sparse_fit(self) -> Fit:
-        """The named run, or the first that learns which entries exist, or the first."""
+        """The named run, or the best that learns which entries exist, or the first."""
         if self.options.sparse is not None:
             return self.fits.named(self.options.sparse)
-        return next((fit for fit in self.fits.fits if fit.is_sparse), self.fits.fits[0])
+        sparse = [fit for fit in self.fits.fits if fit.learns == "pattern" and not fit.reciprocal]
+        return max(sparse, key=self.merit, default=self.fits.fits[0])
 
     def other_fit(self, first: Fit) -> Fit:
-        """The named run, or the first of another model, or the first other one."""
+        """The named run, or the best other model with a fixed core, or the first of another model,
+        or the first other one."""
         if self.options.against is not None:
             other = self.fits.named(self.options.against)
             if other is first:
                 raise ReltuckerError(f"{other.name} cannot be compared with itself by relation")
             return other
         others = [fit for fit in self.fits.fits if fit is not first]
-        return next((fit for fit in others if fit.model != first.model), others[0])
+        others = [fit for fit in others if fit.model != first.model] or others
+        fixed = [fit for fit in others if fit.learns == "nothing" and not fit.reciprocal]
+        return max(fixed, key=self.merit, default=others[0])
 
     def _best_fits(self) -> list[Fit]:
         limit = self.options.max_entity_dim

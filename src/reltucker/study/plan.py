@@ -36,11 +36,6 @@ class PlannedFit:
         return self.recipe.model.name
 
     @property
-    def learns(self) -> str:
-        """What the core learns of itself; the best fits of two kinds are compared by relation."""
-        return CORES[self.model].learns
-
-    @property
     def work(self) -> int:
         """How the time of a trial grows with the entity size, within one model."""
         with torch.device("meta"):

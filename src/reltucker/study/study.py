@@ -7,8 +7,7 @@ OUT/result.json         what came out, written last
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -68,6 +67,8 @@ class FitState:
 class Progress:
     """How far a study is, and for how long it will go on."""
 
+    plan: StudyPlan
+    out: Path
     states: tuple[FitState, ...]
     workers: int
 
@@ -139,13 +140,24 @@ class Progress:
             row["shown_relation_dim"] = "searched" if searched else row["relation_dim"]
         return Table("The fits of the study", columns, rows)
 
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: what is planned, what is done, what remains and for how long."""
+        return {
+            "graph": self.plan.source,
+            "out": str(self.out),
+            "trials": self.done + self.remaining,
+            "done": self.done,
+            "remaining": self.remaining,
+            "seconds_left": self.seconds_left,
+            "seconds_left_without": self.unknown,
+            "plan": [state.to_dict() for state in self.states],
+        }
+
 
 @dataclass(frozen=True)
 class StudyResult:
     """A study, or a part of it, with its comparison."""
 
-    out: Path
-    plan: StudyPlan
     progress: Progress
     runs: dict[str, Path]
     """The runs that were compared, by the names of the fits."""
@@ -155,7 +167,7 @@ class StudyResult:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, as `reltucker study --json` prints it."""
         return {
-            **describe_plan(self.plan, self.progress, self.out),
+            **self.progress.to_dict(),
             "fits": [
                 {
                     "name": state.fit.name,
@@ -183,26 +195,12 @@ class StudyResult:
         }
 
 
-def describe_plan(plan: StudyPlan, progress: Progress, out: Path) -> dict[str, Any]:
-    """JSON-ready: what is planned, what is done, what remains and for how long."""
-    return {
-        "graph": plan.source,
-        "out": str(out),
-        "trials": progress.done + progress.remaining,
-        "done": progress.done,
-        "remaining": progress.remaining,
-        "seconds_left": progress.seconds_left,
-        "seconds_left_without": progress.unknown,
-        "plan": [state.to_dict() for state in progress.states],
-    }
-
-
 def progress_of(plan: StudyPlan, out: Path, workers: int = 1) -> Progress:
     """Read how far the study in a folder is; nothing is written."""
     _check_folder(plan, out)
     folders = [out / "searches" / fit.name for fit in plan.fits]
     outcomes = [outcome_so_far(folder) or Outcome([], [], {}) for folder in folders]
-    return Progress(tuple(map(FitState, plan.fits, folders, outcomes)), workers)
+    return Progress(plan, out, tuple(map(FitState, plan.fits, folders, outcomes)), workers)
 
 
 def run_study(
@@ -246,55 +244,29 @@ def run_study(
 
 
 def compare_study(
-    plan: StudyPlan,
-    now: Progress,
-    out: Path | str,
-    options: Options,
-    *,
-    all_fits: bool = False,
-    progress: bool = True,
+    now: Progress, options: Options, *, all_fits: bool = False, progress: bool = True
 ) -> StudyResult:
     """Compare the best run up to now of each fit, or with `all_fits` every trial's, on test.
 
     Runs are named as their fits, trials that are not the best as FIT/NUMBER.
     """
-    out = Path(out)
+    plan, out = now.plan, now.out
     runs: dict[str, Path] = {}
     for state in sorted(now.states, key=lambda state: plan.place(state.fit)):
-        best = state.outcome.best
-        for row in state.outcome.complete:
-            is_best = row is best
-            if is_best or all_fits:
-                name = state.fit.name if is_best else f"{state.fit.name}/{row['number']}"
-                runs[name] = run_of(state.folder, row)
+        name, best = state.fit.name, state.outcome.best
+        for row in state.outcome.complete if all_fits else [best] if best else []:
+            runs[name if row is best else f"{name}/{row['number']}"] = run_of(state.folder, row)
     if not runs:
         reasons = [_reason(state) for state in now.states if state.ended]
         why = f": {reasons[0]}" if reasons else "; run the study without --compare-only"
         raise StudyError(f"{out}: no trial has ended with a model{why}")
-    chosen = with_pair(options, now.states)
     fits = read_fits(
         list(runs.values()), "test", names=list(runs), graph=plan.graph, progress=progress
     )
-    comparison = compare_fits(fits, chosen)
-    result = StudyResult(out, plan, now, runs, comparison, comparison.write(out))
+    comparison = compare_fits(fits, options)
+    result = StudyResult(now, runs, comparison, comparison.write(out))
     write_json(out / RESULT_FILE, result.to_dict())
     return result
-
-
-def with_pair(options: Options, states: Sequence[FitState]) -> Options:
-    """The options with the best core that is learned sparse, whose matrices are shown, and the
-    best fixed one, which is compared with it by relation: by validation MRR, without reciprocal
-    relations, and only where there are both."""
-    pair: list[str] = []
-    for learns in ("pattern", "nothing"):
-        own = [
-            (best["mrr"], state.fit.name)
-            for state in states
-            if state.fit.learns == learns and not state.fit.recipe.model.reciprocal
-            if (best := state.outcome.best) is not None
-        ]
-        pair += [max(own, key=lambda found: found[0])[1]] if own else []
-    return replace(options, sparse=pair[0], against=pair[1]) if len(pair) == 2 else options
 
 
 def _reason(state: FitState) -> str:
