@@ -5,14 +5,14 @@ import math
 import pytest
 from rich.console import Console
 
-from reltucker.report import PERCENT, Column, Table
+from reltucker.report import Column, Table
 from reltucker.report.texts import printable, shorten
 
 COLUMNS = [
     Column("model", "model"),
     Column("MRR", "mrr", ".3f", best="max"),
     Column("rank", "rank", ",d", best="min"),
-    Column("share", "share", PERCENT),
+    Column("share", "share", ".1%"),
 ]
 ROWS = [
     {"model": "SRT", "mrr": 0.35649, "rank": 1234, "share": 0.5},

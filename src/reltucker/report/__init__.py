@@ -3,6 +3,6 @@
 It knows numbers and names, no models.
 """
 
-from reltucker.report.tables import PERCENT, TEXT, Column, Table
+from reltucker.report.tables import TEXT, Column, Table
 
-__all__ = ["PERCENT", "TEXT", "Column", "Table"]
+__all__ = ["TEXT", "Column", "Table"]

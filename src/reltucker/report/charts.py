@@ -1,14 +1,11 @@
 """Charts of fits and of searches, each defined once for page, PNG and SVG."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import altair as alt
 import vl_convert
 
-from reltucker.atomic import write_bytes
-from reltucker.errors import ReltuckerError
 from reltucker.report.texts import printable
 from reltucker.report.theme import (
     DASHES,
@@ -249,7 +246,7 @@ def skyline_of_trials(rows: Rows, front: Rows, limit: int | None = None) -> AnyC
     return chart.properties(width=560, height=300)
 
 
-# -- files ------------------------------------------------------------------------------------
+# -- pictures ---------------------------------------------------------------------------------
 
 
 def chart_svg(chart: AnyChart) -> str:
@@ -265,15 +262,6 @@ def chart_svg(chart: AnyChart) -> str:
 def svg_png(svg: str) -> bytes:
     """An SVG document as PNG, at twice its nominal size."""
     return bytes(vl_convert.svg_to_png(svg, scale=PNG_SCALE))
-
-
-def save_chart(chart: AnyChart, path: Path) -> None:
-    """Write the chart as PNG or SVG, whichever the suffix of `path` says."""
-    suffix = path.suffix.lower()
-    if suffix not in (".png", ".svg"):
-        raise ReltuckerError(f"{path}: charts are written as .png or .svg")
-    svg = chart_svg(chart)
-    write_bytes(path, svg_png(svg) if suffix == ".png" else svg.encode("utf-8"))
 
 
 def _printable_inside(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Pictures of matrices and cores, each defined once for page, PNG and SVG."""
+"""Pictures of mixing matrices and of a core, each defined once for page, PNG and SVG."""
 
 import base64
 import io
@@ -11,7 +11,7 @@ from PIL import Image
 
 from reltucker.errors import ReltuckerError, ScoreError
 from reltucker.report.texts import shorten
-from reltucker.report.theme import PALETTE, AnyChart, drawing, names_of
+from reltucker.report.theme import PALETTE, AnyChart, drawing
 
 INFERNO = bytes.fromhex("000004 1b0c41 4a0c6b 781c6d a52c60 cf4446 ed6925 fb9b06 f7d13d fcffa4")
 """Vega's colours of that name, black to pale yellow, rising evenly in lightness."""
@@ -54,35 +54,6 @@ def mixing_heat_map(matrix: Matrix, title: str) -> AnyChart:
     )
     chart = alt.layer(picture, frame)
     return chart.properties(width=width, height=height, title=shorten(title, 64))
-
-
-def core_slices(tensor: Matrix, title: str, columns: int = 8) -> AnyChart:
-    """The frontal slices G_1, G_2, ... of a small core (d_e, d_e, d_r), side by side.
-
-    Cells show the sign of an entry: +1 and -1 are coloured, 0 is pale.
-    """
-    if tensor.ndim != 3 or tensor.size > 4096:
-        raise ReltuckerError("a core of at most 4,096 entries can be drawn slice by slice")
-    signs = {1: "+1", -1: "−1", 0: "0"}
-    cells = [
-        {
-            "slice": f"G{l + 1}",
-            "i": i + 1,
-            "j": j + 1,
-            "value": signs[int(np.sign(tensor[i, j, l]))],
-        }
-        for l, i, j in np.ndindex(tensor.shape[2], *tensor.shape[:2])
-    ]
-    bare = alt.Axis(title=None, labels=False, ticks=False, domain=False)
-    color = alt.Color("value:N", title="entry").scale(
-        domain=list(signs.values()), range=[PALETTE[0], PALETTE[1], "#eeeeee"]
-    )
-    cell = drawing(cells, "an entry").mark_rect(stroke="white", strokeWidth=1.5)
-    cell = cell.encode(x=alt.X("j:O", axis=bare), y=alt.Y("i:O", axis=bare), color=color)
-    size = 18 * tensor.shape[0]
-    facet = alt.Facet("slice:N", title=None, sort=names_of(cells, "slice"))
-    slices = cell.properties(width=size, height=size)
-    return slices.facet(facet=facet, columns=columns, spacing=12).properties(title=title)
 
 
 def slice_density(shares: Matrix) -> AnyChart:

@@ -18,7 +18,6 @@ from reltucker.report.texts import TEMPLATES, one_line
 Value = str | int | float | bool | None
 
 TEXT = ""
-PERCENT = ".1%"
 MISSING = "–"
 
 
@@ -26,7 +25,7 @@ MISSING = "–"
 class Column:
     """One column: `key` finds its value in a row, `format` is a Python format specification.
 
-    Formats are for instance ".3f", ",d", PERCENT or TEXT. `best` marks the largest or smallest
+    Formats are for instance ".3f", ",d", ".1%" or TEXT. `best` marks the largest or smallest
     number of the column. With `interval` a row also has the ends of an interval around the value,
     `KEY_low` and `KEY_high`: "0.284 [0.279, 0.289]".
     """
