@@ -1,6 +1,8 @@
 import csv
 import io
 import math
+import subprocess
+import sys
 
 import pytest
 from rich.console import Console
@@ -164,3 +166,15 @@ def test_shorten_cuts_the_middle_to_the_limit():
     assert shorten("abcdefghij", 10) == "abcdefghij"
     assert shorten("abcdefghijk", 10) == "abcde…hijk"
     assert [len(shorten("x" * 50, limit)) for limit in (1, 2, 7)] == [1, 2, 7]
+
+
+def test_tables_wait_for_nothing_heavy_and_the_room_knows_no_models():
+    """`reltucker predict` prints a table and should not wait for Altair."""
+    code = (
+        "import sys, reltucker.report; assert 'altair' not in sys.modules; "
+        "import reltucker.report.page, reltucker.report.matrices; "
+        "known = {name for name in sys.modules if name.startswith('reltucker.')}; "
+        "rooms = {name.split('.')[1] for name in known}; "
+        "assert rooms == {'atomic', 'errors', 'report'}, rooms"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -108,7 +108,7 @@ def bar_panels(
         # Room for the number behind the longest bar.
         end = 1.35 * (max(tops.values()) if shared else top) or 1.0
         value = alt.X("value:Q", title=title).scale(domain=[0, end], nice=False)
-        value = value.axis(tickCount=3, format=",.3~r" if format == ".3f" else format, grid=False)
+        value = value.axis(tickCount=3, format=format.replace(".3f", ".3~r"), grid=False)
         base = drawing(found[title]).encode(x=value, y=names_axis("name", names, labels=not panels))
         bar = base.mark_bar().encode(color=by_model(alt.Color, models))
         spread = base.mark_rule(color=INK, strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
@@ -121,11 +121,11 @@ def bar_panels(
     return alt.hconcat(*panels, spacing=18)
 
 
-def relation_bars(rows: Rows, limit: int = 25) -> AnyChart:
-    """MRR of each model by relation; of more than `limit` relations the first ones are drawn.
+def relation_bars(rows: Rows) -> AnyChart:
+    """MRR of each model by relation, both in the order of rows.
 
     A row has the keys `relation`, `model` and `mrr`, and where it has an interval, `mrr_low` and
-    `mrr_high`. Relations and models keep the order of rows.
+    `mrr_high`.
     """
     bars: list[dict[str, Any]] = [
         {"relation": row["relation"], "model": row["model"], **found}
@@ -133,21 +133,15 @@ def relation_bars(rows: Rows, limit: int = 25) -> AnyChart:
         if (found := with_ends(row, "mrr")) is not None
     ]
     relations, models = names_of(bars, "relation"), names_of(bars)
-    drawn = relations[:limit]
-    base = drawing([bar for bar in bars if bar["relation"] in drawn], "a relation with an MRR")
-    relation = names_axis("relation", drawn)
-    relation = relation.scale(domain=drawn, paddingInner=0.25, paddingOuter=0.15)
+    relation = names_axis("relation", relations)
+    relation = relation.scale(domain=relations, paddingInner=0.25, paddingOuter=0.15)
+    base = drawing(bars, "a relation with an MRR")
     base = base.encode(y=relation, yOffset=alt.YOffset("model:N", sort=models))
     value = alt.X("value:Q", title="MRR").scale(domain=[0, 1])
-    color = by_model(alt.Color, models, legend=model_legend())
+    bar = base.mark_bar().encode(x=value, color=by_model(alt.Color, models, legend=model_legend()))
     spread = base.mark_rule(color=INK).encode(x=alt.X("low:Q", title="MRR"), x2="high:Q")
     step = alt.Step(16 if len(models) == 1 else 9, **{"for": "offset"})
-    chart = (base.mark_bar().encode(x=value, color=color) + spread).properties(
-        width=460, height=step
-    )
-    if len(relations) > limit:
-        chart = chart.properties(title=f"The first {limit} of {len(relations)} relations")
-    return chart
+    return (bar + spread).properties(width=460, height=step)
 
 
 def quality_against(rows: Rows, key: str, title: str, *, note: str | None = None) -> AnyChart:
