@@ -133,6 +133,15 @@ def test_relation_bars_keep_the_order_of_rows():
     assert shown.index("SRT") < shown.index("DRT")
 
 
+def test_a_model_keeps_its_colour_where_others_are_left_out():
+    rows = [{"relation": "r", "model": "SRT", "mrr": 0.5}]
+    svg = chart_svg(relation_bars(rows, family=["ComplEx", "SRT"]))
+    assert "#D55E00" in svg
+    assert "#0072B2" not in svg
+    assert "ComplEx" not in texts(svg)
+    assert "#0072B2" in chart_svg(relation_bars(rows))
+
+
 def test_long_names_are_shortened_but_stay_apart():
     names = ["x" * 50_000 + middle + "y" * 50_000 for middle in "ab"]
     svg = chart_svg(

@@ -121,11 +121,11 @@ def bar_panels(
     return alt.hconcat(*panels, spacing=18)
 
 
-def relation_bars(rows: Rows) -> AnyChart:
+def relation_bars(rows: Rows, family: Sequence[str] = ()) -> AnyChart:
     """MRR of each model by relation, both in the order of rows.
 
     A row has the keys `relation`, `model` and `mrr`, and where it has an interval, `mrr_low` and
-    `mrr_high`.
+    `mrr_high`. Models of the `family` have the colours of a chart that shows all of it.
     """
     bars: list[dict[str, Any]] = [
         {"relation": row["relation"], "model": row["model"], **found}
@@ -138,7 +138,9 @@ def relation_bars(rows: Rows) -> AnyChart:
     base = drawing(bars, "a relation with an MRR")
     base = base.encode(y=relation, yOffset=alt.YOffset("model:N", sort=models))
     value = alt.X("value:Q", title="MRR").scale(domain=[0, 1])
-    bar = base.mark_bar().encode(x=value, color=by_model(alt.Color, models, legend=model_legend()))
+    known = list(family) if set(models) <= set(family) else models
+    color = by_model(alt.Color, known, legend=model_legend(values=models))
+    bar = base.mark_bar().encode(x=value, color=color)
     spread = base.mark_rule(color=INK).encode(x=alt.X("low:Q", title="MRR"), x2="high:Q")
     step = alt.Step(16 if len(models) == 1 else 9, **{"for": "offset"})
     return (bar + spread).properties(width=460, height=step)

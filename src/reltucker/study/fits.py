@@ -1,6 +1,6 @@
 """Runs made ready for comparison: judged on one graph and split, with sizes and costs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,23 +104,17 @@ def read_fits(
     for text in relations:
         graph.relations.find(text)
     total = 2 * len(graph.split(split)) * len(runs)
-    nothing: Callable[[int], None] | None = None
-    shown: Any = track(f"ranking {split}", total, "queries") if progress else nullcontext(nothing)
+    shown: Any = track(f"ranking {split}", total, "queries") if progress else nullcontext()
     with shown as advance:
-        fits = tuple(
+        fits = [
             _judge(run, result, name, graph, split, advance)
             for run, result, name in zip(runs, results, names, strict=True)
-        )
-    return Fits(graph, split, fits)
+        ]
+    return Fits(graph, split, tuple(fits))
 
 
 def _judge(
-    run: Run,
-    result: dict[str, Any],
-    name: str,
-    graph: KnowledgeGraph,
-    split: SplitName,
-    advance: Callable[[int], None] | None,
+    run: Run, result: Any, name: str, graph: KnowledgeGraph, split: SplitName, advance: Any
 ) -> Fit:
     fresh = open_run(run.path)  # let go after this, with its weights
     fresh.graph = graph
@@ -159,9 +153,8 @@ def _result(run: Run) -> dict[str, Any]:
 def _check_same(first: Run, other: Run) -> None:
     """Refuse runs whose figures would not be about the same questions."""
     one, two = first.graph, other.graph
-    same_names = one.entities.names.equals(two.entities.names) and one.relations.names.equals(
-        two.relations.names
-    )
+    pairs = ((one.entities, two.entities), (one.relations, two.relations))
+    same_names = all(mine.names.equals(theirs.names) for mine, theirs in pairs)
     differing = [name for name in SPLITS if not np.array_equal(one.split(name), two.split(name))]
     if same_names and not differing:
         other.graph = one  # one copy serves all runs

@@ -238,7 +238,7 @@ class Comparing:
             if row["group"] and row["tested"]
         ]
         caption = "MRR on the relations with the strongest diagonals, then with the weakest"
-        count = len(relations)
+        count, family = len(relations), [fit.kind for fit in self.best_fits]
         return Part(
             "Relation by relation",
             f"{first.label} and {second.label} on the {count} most frequent relations of train, "
@@ -256,7 +256,7 @@ class Comparing:
                     relations,
                 ),
             },
-            charts={"relations": (relation_bars(bars), caption)} if bars else {},
+            charts={"relations": (relation_bars(bars, family), caption)} if bars else {},
         )
 
     def cost(self) -> Part:
