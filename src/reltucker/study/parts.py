@@ -351,8 +351,7 @@ class Comparing:
         """The named run, or the best that learns which entries exist, or the first."""
         if self.options.sparse is not None:
             return self.fits.named(self.options.sparse)
-        sparse = [fit for fit in self.fits.fits if fit.learns == "pattern" and not fit.reciprocal]
-        return max(sparse, key=self.merit, default=self.fits.fits[0])
+        return self._best_learning("pattern", self.fits.fits)
 
     def other_fit(self, first: Fit) -> Fit:
         """The named run, or the best other model with a fixed core, or the first of another model,
@@ -364,8 +363,13 @@ class Comparing:
             return other
         others = [fit for fit in self.fits.fits if fit is not first]
         others = [fit for fit in others if fit.model != first.model] or others
-        fixed = [fit for fit in others if fit.learns == "nothing" and not fit.reciprocal]
-        return max(fixed, key=self.merit, default=others[0])
+        return self._best_learning("nothing", others)
+
+    def _best_learning(self, what: str, fits: Sequence[Fit]) -> Fit:
+        """The best fit whose core learns just this, those without reciprocal relations before the
+        others; without any, the first fit."""
+        own = [fit for fit in fits if fit.learns == what]
+        return max(own, key=lambda fit: (not fit.reciprocal, self.merit(fit)), default=fits[0])
 
     def _best_fits(self) -> list[Fit]:
         limit = self.options.max_entity_dim
