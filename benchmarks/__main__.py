@@ -26,7 +26,7 @@ from reltucker.atomic import write_json
 from reltucker.cli.output import console
 from reltucker.graph import KnowledgeGraph
 from reltucker.graph.catalog import ENTRIES, open_graph
-from reltucker.study.tables import Column, Table
+from reltucker.report import Column, Table
 from reltucker.training import Recipe
 
 EPOCHS: dict[str, dict[str, Any]] = {

@@ -19,7 +19,7 @@ from benchmarks.steps import StepTimer
 from reltucker.atomic import write_json
 from reltucker.cli.output import console
 from reltucker.graph.catalog import open_graph
-from reltucker.study.tables import Column, Table
+from reltucker.report import Column, Table
 from reltucker.training import Recipe
 
 SHOWN = 0.005

@@ -20,7 +20,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from reltucker.study.tables import Column, Table
+from reltucker.report import Column, Table
 
 DOCS = Path(__file__).parent
 PROTOCOLS = ("standard", "seen", "paper")

@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +26,15 @@ def test_the_table_of_results_is_made_from_the_result_files() -> None:
     script = load_script(ROOT / "docs" / "make_results.py")
     assert script.page() == (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert list((ROOT / "docs" / "results" / "paper").glob("*.json"))
+
+
+def test_the_pictures_of_cores_show_every_entry() -> None:
+    script = load_script(ROOT / "docs" / "make_pictures.py")
+    tensor = np.zeros((2, 2, 3))
+    tensor[0, 0, 0], tensor[1, 0, 1] = 1.0, -2.5
+    (cells,) = script.core_slices(tensor, "a core").to_dict()["datasets"].values()
+    signs = {(cell["slice"], cell["i"], cell["j"]): cell["value"] for cell in cells}
+    assert (len(signs), signs["G1", 0, 0], signs["G2", 1, 0]) == (12, "+1", "−1")
 
 
 def test_every_result_has_its_recipe() -> None:

@@ -19,9 +19,9 @@ from reltucker.graph import KnowledgeGraph
 from reltucker.graph.catalog import open_graph
 from reltucker.run import open_run
 from reltucker.search import run_search
+from reltucker.search.report import write_report
 from reltucker.search.search import SearchResult, prepare
 from reltucker.search.storage import open_storage, storage_url
-from reltucker.study.search_report import write_report
 from reltucker.training import Recipe, RunFolder
 from tests.conftest import random_graph, write_graph
 from tests.search.conftest import SPACE, quick_plan, quick_recipe, space_of

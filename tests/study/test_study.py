@@ -1,11 +1,13 @@
 """The paper's study: what is planned, run, interrupted and gone on with, compared and refused."""
 
+import contextlib
 import json
 import shutil
 import signal
 import subprocess
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,10 @@ from reltucker.errors import GraphError, NoModelError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph, Vocabulary
 from reltucker.run import open_run
 from reltucker.search import Outcome, run_search
+from reltucker.study import plan as plan_module
 from reltucker.study import study as study_module
-from reltucker.study import study_plan
 from reltucker.study.comparison import Options
+from reltucker.study.plan import StudyPlan, matched_size, parse_names, parse_sizes, plan_study
 from reltucker.study.quality import Certainty
 from reltucker.study.study import (
     FitState,
@@ -27,22 +30,23 @@ from reltucker.study.study import (
     compare_study,
     progress_of,
     run_study,
-    with_pair,
 )
-from reltucker.study.study_plan import StudyPlan, matched_size, parse_names, parse_sizes, plan_study
 from tests.cli.test_commands import COMMAND, reltucker
 from tests.conftest import disjoint, random_graph, write_graph
+from tests.study.conftest import MakeOnce
 
 VALUES = {"train.epochs": 1, "train.batch_size": 64, "train.negatives": 6}
 QUICK = Options(certainty=Certainty(resamples=100, flips=200))
 ORDER = ["complex-4", "srt-4", "complex-6", "srt-6"]
-RUN = ["srt-4", "srt-6"]
+FITTED = "complex"
+RUN = [f"{FITTED}-4", f"{FITTED}-6"]
 """What is fitted for real; a worker takes seconds to start."""
 
 
 @pytest.fixture(scope="module")
-def graph_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_graph(disjoint(random_graph(5)), tmp_path_factory.mktemp("graph") / "small")
+def graph_files(make_once: MakeOnce) -> Path:
+    graph = disjoint(random_graph(5))
+    return make_once("study-graph", lambda folder: write_graph(graph, folder / "small")) / "small"
 
 
 def small_plan(graph_files: Path, **options: Any) -> StudyPlan:
@@ -89,7 +93,7 @@ def test_small_sizes_come_first_and_options_add_fits(graph_files: Path) -> None:
 
 
 def test_published_graphs_have_the_paper_s_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study_plan, "open_graph", lambda *_, **__: disjoint(random_graph(5)))
+    monkeypatch.setattr(plan_module, "open_graph", lambda *_, **__: disjoint(random_graph(5)))
     plan = plan_study("fb15k-237")
     dropouts_rates_decays = 6 * 6 * 6 * 4
     points = {fit.name: fit.points for fit in plan.fits}
@@ -114,7 +118,11 @@ def test_matched_budgets_are_the_paper_s() -> None:
     [
         ({"models": ["complexx"]}, RecipeError, "did you mean 'complex'"),
         ({"sizes": [5]}, RecipeError, "entity_dim"),
-        ({"models": ["srt"], "reciprocal": True}, StudyError, "add complex to --models"),
+        (
+            {"models": ["srt"], "reciprocal": True},
+            StudyError,
+            "a fixed core.*complex",
+        ),
         ({"assignments": ["model.entity_dim=8"]}, StudyError, "by --models and --sizes"),
         ({"assignments": ["train.epoch=8"]}, RecipeError, "train.epochs"),
     ],
@@ -161,7 +169,7 @@ def with_seconds(plan: StudyPlan, seconds: dict[str, list[float | None]]) -> Pro
             for number, each in enumerate(seconds.get(fit.name, []))
         ]
         states.append(FitState(fit, Path(fit.name), Outcome(rows, [], {})))
-    return Progress(tuple(states), workers=2)
+    return Progress(plan, Path("out"), tuple(states), workers=2)
 
 
 def test_the_time_left_is_told_by_what_has_ended(graph_files: Path) -> None:
@@ -188,27 +196,12 @@ def test_the_time_left_is_told_by_what_has_ended(graph_files: Path) -> None:
     assert (done.seconds_left, done.line()) == (0.0, "12 of 12 trials done")
 
 
-def test_the_best_srt_and_the_best_complex_are_compared_by_relation(graph_files: Path) -> None:
-    plan = small_plan(graph_files, reciprocal=True)
-    figures: dict[str, list[float | None]] = {
-        "complex-4": [0.2, 0.4],
-        "complex-6": [0.3],
-        "complex-6-reciprocal": [0.9],
-        "srt-4": [0.1, None],
-        "srt-6": [0.2],
-    }
-    chosen = with_pair(QUICK, with_seconds(plan, figures).states)
-    assert (chosen.sparse, chosen.against) == ("srt-6", "complex-4")
-    alone = with_pair(QUICK, with_seconds(plan, {"srt-4": [0.1]}).states)
-    assert (alone.sparse, alone.against) == (None, None)
-
-
 # -- a study that is stopped and goes on ------------------------------------------------------
 
 
 def options_of(graph_files: Path) -> list[str]:
     settings = [part for key, value in VALUES.items() for part in ("--set", f"{key}={value}")]
-    sizes = ["--models", "srt", "--sizes", "6,4", "--trials", "2"]
+    sizes = ["--models", FITTED, "--sizes", "6,4", "--trials", "2"]
     return ["study", str(graph_files), *sizes, *settings, "--out", "out"]
 
 
@@ -218,58 +211,67 @@ def written(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in results}
 
 
-@pytest.fixture(scope="module")
-def stopped(graph_files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a study that was stopped in its second fit."""
-    folder = tmp_path_factory.mktemp("study")
+def stop_and_go_on(graph_files: Path, folder: Path) -> None:
+    """Stop a study in its second fit, compare what has ended, and go on to the end."""
     with subprocess.Popen(
         [*COMMAND, *options_of(graph_files)], cwd=folder, stderr=subprocess.PIPE, text=True
     ) as process:
         until = time.monotonic() + 120
-        second = folder / "out" / "searches" / "srt-6"
+        second = folder / "out" / "searches" / RUN[1]
         while not second.exists() and time.monotonic() < until and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         errors = process.communicate(timeout=60)[1]
     assert process.returncode == 128 + signal.SIGTERM, errors
-    assert "fit 2 of 2, srt-6; 2 of 4 trials done" in errors
+    assert f"fit 2 of 2, {RUN[1]}; 2 of 4 trials done" in errors
     assert "a study or a search by the same command" in errors
-    return folder
+
+    out = folder / "out"
+    plan = small_plan(graph_files, models=[FITTED])
+    result = compare_study(progress_of(plan, out), QUICK, progress=False).to_dict()
+    before = {str(path): when for path, when in written(out).items()}
+    (folder / "halfway.json").write_text(json.dumps({"result": result, "written": before}))
+    with contextlib.chdir(folder):
+        done = CliRunner().invoke(app, [*options_of(graph_files), "--json"])
+    assert done.exit_code == 0, done.output
+    assert f"fit 2 of 2, {RUN[1]}" in done.stderr
+    (folder / "finished.json").write_text(done.stdout)
 
 
 @pytest.fixture(scope="module")
-def partial(graph_files: Path, stopped: Path) -> dict[str, Any]:
-    """What is compared of the stopped study, and when its trials were written."""
-    out = stopped / "out"
-    plan = small_plan(graph_files, models=["srt"])
-    now = progress_of(plan, out)
-    result = compare_study(plan, now, out, QUICK, progress=False).to_dict()
-    return {"result": result, "written": written(out)}
+def stopped(make_once: MakeOnce, graph_files: Path) -> Path:
+    """A folder with a study that was stopped and went on."""
+    return make_once("stopped-study", partial(stop_and_go_on, graph_files))
 
 
 @pytest.fixture(scope="module")
-def finished(graph_files: Path, stopped: Path, partial: dict[str, Any]) -> dict[str, Any]:
-    """What the same command prints when it has gone on to the end."""
-    done = reltucker(*options_of(graph_files), "--json", cwd=stopped)
-    assert "fit 2 of 2, srt-6" in done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
+def halfway(stopped: Path) -> dict[str, Any]:
+    """What was compared of the stopped study, and when its trials were written."""
+    found: dict[str, Any] = json.loads((stopped / "halfway.json").read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def finished(stopped: Path) -> dict[str, Any]:
+    """What the same command printed when it had gone on to the end."""
+    document: dict[str, Any] = json.loads((stopped / "finished.json").read_text())
     return document
 
 
-def test_what_has_ended_is_compared(partial: dict[str, Any]) -> None:
-    result = partial["result"]
-    assert "srt-4" in {fit["name"] for fit in result["fits"]}
+def test_what_has_ended_is_compared(halfway: dict[str, Any]) -> None:
+    result = halfway["result"]
+    assert RUN[0] in {fit["name"] for fit in result["fits"]}
     assert result["remaining"] >= 1
     (row,) = result["comparison"]["best"]
-    assert (row["model"], row["entity_dim"]) in {("SRT", 4), ("SRT", 6)}
+    assert (row["model"], row["entity_dim"]) in {("ComplEx", 4), ("ComplEx", 6)}
 
 
 def test_no_fit_is_made_twice(
-    stopped: Path, partial: dict[str, Any], finished: dict[str, Any]
+    stopped: Path, halfway: dict[str, Any], finished: dict[str, Any]
 ) -> None:
-    now = written(stopped / "out")
-    assert len(partial["written"]) >= 2
-    assert {path: now[path] for path in partial["written"]} == partial["written"]
+    now = {str(path): when for path, when in written(stopped / "out").items()}
+    assert len(halfway["written"]) >= 2
+    assert {path: now[path] for path in halfway["written"]} == halfway["written"]
     assert len(now) == 4
 
 
@@ -308,9 +310,9 @@ def test_searches_do_not_look_at_test(stopped: Path, finished: dict[str, Any]) -
 def test_a_search_of_a_study_can_be_judged_later(
     graph_files: Path, stopped: Path, finished: dict[str, Any], tmp_path: Path
 ) -> None:
-    copy = shutil.copytree(stopped / "out" / "searches" / "srt-4", tmp_path / "srt-4")
+    copy = shutil.copytree(stopped / "out" / "searches" / RUN[0], tmp_path / RUN[0])
     before = {path: path.stat().st_mtime_ns for path in copy.glob("best/*")}
-    fit = small_plan(graph_files, models=["srt"]).fits[0]
+    fit = small_plan(graph_files, models=[FITTED]).fits[0]
     result = run_search(
         fit.recipe,
         fit.space,
@@ -328,9 +330,9 @@ def test_a_search_of_a_study_can_be_judged_later(
 def test_all_fits_are_those_of_all_trials(
     graph_files: Path, stopped: Path, finished: dict[str, Any], tmp_path: Path
 ) -> None:
-    plan = small_plan(graph_files, models=["srt"])
-    now = progress_of(plan, stopped / "out")
-    result = compare_study(plan, now, tmp_path, QUICK, all_fits=True, progress=False)
+    plan = small_plan(graph_files, models=[FITTED])
+    now = replace(progress_of(plan, stopped / "out"), out=tmp_path)
+    result = compare_study(now, QUICK, all_fits=True, progress=False)
     rows = {row["run"]: row for row in result.comparison.tables()["fits"].rows}
     assert len(rows) == 4
     assert set(RUN) < set(rows)
@@ -346,7 +348,7 @@ def test_a_study_goes_on_as_it_was_begun(
 ) -> None:
     out = stopped / "out"
     before = written(out)
-    other = small_plan(graph_files, models=["srt"], values={**VALUES, "train.epochs": 2})
+    other = small_plan(graph_files, models=[FITTED], values={**VALUES, "train.epochs": 2})
     with pytest.raises(StudyError, match="was begun with another recipe"):
         run_study(other, out, progress=False)
     stranger = small_plan(write_graph(disjoint(random_graph(6)), tmp_path / "stranger"))
@@ -374,7 +376,7 @@ def test_a_fit_without_a_model_does_not_stop_the_others(
     now = run_study(plan, tmp_path / "out", progress=False)
     assert tried == ORDER
     with pytest.raises(StudyError, match="no trial has ended with a model"):
-        compare_study(plan, now, tmp_path / "out", QUICK, progress=False)
+        compare_study(now, QUICK, progress=False)
 
 
 def test_a_dry_run_writes_nothing(

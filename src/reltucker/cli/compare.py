@@ -39,12 +39,12 @@ def command(
     ] = None,
     sparse: Annotated[
         str | None,
-        typer.Option(help="The run whose mixing matrices are shown; default: the first srt run"),
+        typer.Option(help="The run whose mixing matrices are shown; default: the best sparse one"),
     ] = None,
     against: Annotated[
         str | None,
         typer.Option(
-            help="The run compared with it by relation; default: the first of another model"
+            help="The run compared with it by relation; default: the best with a fixed core"
         ),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of the bootstrap intervals")] = 0.95,

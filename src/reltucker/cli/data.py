@@ -26,7 +26,7 @@ def list_(json: Json = False) -> None:
     if json:
         print_json(rows)
         return
-    from reltucker.study.tables import Column, Table
+    from reltucker.report import Column, Table
 
     columns: list[Column] = [
         Column("name", "name"),
@@ -75,7 +75,7 @@ def describe_(
 
 
 def _tables(d: dict[str, Any]) -> list[Any]:
-    from reltucker.study.tables import Column, Table
+    from reltucker.report import Column, Table
 
     splits = [
         Column("", "what"),

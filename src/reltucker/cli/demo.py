@@ -22,11 +22,11 @@ def command(
     log = error_console()
     made = demonstrate(out, say=lambda text: log.print(text, markup=False))
     screen = console()
-    screen.print(made.comparison.to_rich())
-    screen.print(made.predictions.to_rich())
-    run = made.runs[made.best]
+    for table in made.tables:
+        screen.print(table.to_rich())
+    run = made.best
     subject, relation, _ = next(run.graph.named(run.graph.test[:1]).iter_rows())
-    screen.print(f"report: {made.report}   pictures: {made.report.parent / 'pictures'}")
+    screen.print(f"report: {made.page}   pictures: {made.page.parent / 'pictures'}")
     program = "reltucker" if shutil.which("reltucker") else sys.argv[0]
     screen.print(f"ask it: {program} predict {run.path} '{subject}' {relation} '?'")
     log.print(f"the demo took {time.monotonic() - began:.0f} s", markup=False)

@@ -23,7 +23,7 @@ def command(
     if json:
         print_json(description)
         return
-    from reltucker.study.tables import Column, Table
+    from reltucker.report import Column, Table
 
     out = console()
     keys = ("model", "entity_dim", "relation_dim", "reciprocal", "entities", "relations")

@@ -60,7 +60,7 @@ def command(
 
 
 def _table(frame: Any) -> Any:
-    from reltucker.study.tables import TEXT, Column, Table
+    from reltucker.report import TEXT, Column, Table
 
     formats = {"mean_rank": ",.1f", "queries": ",d"}
     numbers = {"mrr", "hits@1", "hits@3", "hits@10"}

@@ -29,4 +29,4 @@ def command(
         print_json(found.figures)
         return
     console().print(found.diagonals.to_rich())
-    console().print(f"report: {found.report}   pictures: {folder}")
+    console().print(f"report: {found.page}   pictures: {folder}")

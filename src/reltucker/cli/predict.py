@@ -63,7 +63,7 @@ def command(
 
 
 def _table(answers: Any) -> Any:
-    from reltucker.study.tables import Column, Table
+    from reltucker.report import Column, Table
 
     columns = [Column("rank", "rank", format="d")]
     if "question" in answers.columns:

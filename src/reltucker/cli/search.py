@@ -85,7 +85,7 @@ def command(
     """
     from reltucker.search import parse_count, run_search
     from reltucker.search.inputs import recipe_and_space
-    from reltucker.study.search_report import write_report
+    from reltucker.search.report import write_report
 
     flags: dict[str, Any] = {"model.name": model, "train.epochs": epochs, "graph.labels": labels}
     given = {key: value for key, value in flags.items() if value is not None}

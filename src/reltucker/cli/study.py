@@ -8,13 +8,14 @@ import typer
 
 from reltucker.cli.compare import ProtocolName
 from reltucker.cli.output import console, print_json
+from reltucker.study.paper import MODELS, SIZES, TRIALS
 
 
 def command(
     graph: Annotated[str, typer.Argument(help="A catalog name, a file or a folder of triples")],
-    models: Annotated[str, typer.Option(help="Cores, separated by commas")] = "complex,drt,srt",
-    sizes: Annotated[str, typer.Option(help="Entity sizes d_e")] = "50,100,200",
-    trials: Annotated[int, typer.Option(min=1, help="For each model and size")] = 12,
+    models: Annotated[str, typer.Option(help="Cores, separated by commas")] = ",".join(MODELS),
+    sizes: Annotated[str, typer.Option(help="Entity sizes d_e")] = ",".join(map(str, SIZES)),
+    trials: Annotated[int, typer.Option(min=1, help="For each model and size")] = TRIALS,
     epochs: Annotated[int | None, typer.Option(help="Of each trial, at the most")] = None,
     reciprocal: Annotated[
         bool, typer.Option("--reciprocal", help="Also fit fixed cores with reciprocal relations")
@@ -57,9 +58,9 @@ def command(
     """
     from reltucker.errors import StudyError
     from reltucker.study.comparison import Options
+    from reltucker.study.plan import parse_names, parse_sizes, plan_study
     from reltucker.study.quality import Certainty
-    from reltucker.study.study import compare_study, describe_plan, progress_of, run_study
-    from reltucker.study.study_plan import parse_names, parse_sizes, plan_study
+    from reltucker.study.study import compare_study, progress_of, run_study
 
     if dry_run and compare_only:
         raise StudyError("give either --dry-run or --compare-only")
@@ -80,7 +81,7 @@ def command(
     now = progress_of(plan, folder, workers)
     if dry_run:
         if json:
-            print_json(describe_plan(plan, now, folder))
+            print_json(now.to_dict())
             return
         screen.print(now.table().to_rich())
         screen.print(now.line())
@@ -88,7 +89,7 @@ def command(
     if not compare_only:
         now = run_study(plan, folder, workers=workers)
     options = Options(protocol=cast(Any, protocol.value), certainty=Certainty(seed=seed))
-    result = compare_study(plan, now, folder, options, all_fits=all_fits)
+    result = compare_study(now, options, all_fits=all_fits)
     if json:
         print_json(result.to_dict())
         return

@@ -1,30 +1,5 @@
-"""Fits are compared: tables, pictures and reports, the same content for screen, paper and page."""
+"""Fits are compared, and the paper's study is run: plans and comparisons only.
 
-from reltucker.study.charts import (
-    chart_svg,
-    comparison_bars,
-    core_slices,
-    mixing_heat_map,
-    relation_bars,
-    save_chart,
-    slice_density,
-    training_curves,
-)
-from reltucker.study.report import Report
-from reltucker.study.tables import PERCENT, TEXT, Column, Table
-
-__all__ = [
-    "PERCENT",
-    "TEXT",
-    "Column",
-    "Report",
-    "Table",
-    "chart_svg",
-    "comparison_bars",
-    "core_slices",
-    "mixing_heat_map",
-    "relation_bars",
-    "save_chart",
-    "slice_density",
-    "training_curves",
-]
+Others import from the modules, for these bring Optuna and Altair, and `reltucker --help` must not
+wait for them.
+"""

@@ -5,22 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from reltucker.atomic import write_json, write_text
-from reltucker.study.comparison_parts import Comparing, Options, Part
+from reltucker.report import Table
+from reltucker.report.page import Page, Part
 from reltucker.study.fits import Fits
-from reltucker.study.report import Report
-from reltucker.study.tables import Table
+from reltucker.study.parts import Comparing, Options
 
 __all__ = ["Comparison", "Options", "compare_fits"]
 
-SUMMARY = (
-    "best",
-    "differences",
-    "entity-size",
-    "skyline",
-    "relation-groups",
-    "cost",
-    "baselines",
-)
+SUMMARY = ["best", "differences", "entity-size", "skyline", "relation-groups", "cost", "baselines"]
 """The tables that a terminal shows; the others are longer."""
 
 
@@ -30,11 +22,11 @@ class Comparison:
 
     fits: Fits
     options: Options
-    parts: list[Part]
+    parts: dict[str, Part]
 
     def tables(self) -> dict[str, Table]:
         """All tables by file name."""
-        return {name: table for part in self.parts for name, table in part.tables.items()}
+        return {name: table for part in self.parts.values() for name, table in part.tables.items()}
 
     def summary(self) -> list[Table]:
         """The tables for a terminal."""
@@ -43,43 +35,42 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: the settings, and the rows of every table."""
-        certainty = self.options.certainty
         return {
             "graph": self.fits.graph.name,
             "split": self.fits.split,
             "protocol": self.options.protocol,
             "max_entity_dim": self.options.max_entity_dim,
-            **vars(certainty),
+            **vars(self.options.certainty),
             "runs": [str(fit.path) for fit in self.fits.fits],
             "tables": {name: list(table.rows) for name, table in self.tables().items()},
         }
 
-    def write(self, out: Path) -> list[Path]:
-        """Write comparison.html and .json, tables/ (Markdown, CSV, LaTeX) and pictures/ (PNG, SVG);
-        returns the files."""
-        report = self._report()
-        files = []
-        for name, table in self.tables().items():
+    def write(self, out: Path, name: str = "comparison") -> list[Path]:
+        """Write NAME.html, comparison.json, tables/ (Markdown, CSV, LaTeX) and pictures/ (PNG,
+        SVG); returns the files."""
+        texts = {
+            out / "tables" / f"{table_name}.{suffix}": text
+            for table_name, table in self.tables().items()
             for suffix, text in (
                 ("md", table.to_markdown()),
                 ("csv", table.to_csv()),
                 ("tex", table.to_latex()),
-            ):
-                files.append(out / "tables" / f"{name}.{suffix}")
-                write_text(files[-1], text)
-        files += report.write_pictures(out / "pictures")
-        files += [out / "comparison.html", out / "comparison.json"]
-        report.write(files[-2])
-        write_json(files[-1], self.to_dict())
-        return files
-
-    def _report(self) -> Report:
-        fits, certainty = self.fits, self.options.certainty
-        report = Report(
-            f"{len(fits.fits)} fits on {fits.graph.name}", "Relational Tucker decompositions"
+            )
+        }
+        for path, text in texts.items():
+            write_text(path, text)
+        title = f"{len(self.fits.fits)} fits on {self.fits.graph.name}"
+        page = Page(
+            title, "Relational Tucker decompositions", self._introduction(), self.parts.values()
         )
-        report.text(
-            f"Every triple of the {fits.split} split is asked for in both directions; figures are "
+        pictures = page.write(out / f"{name}.html", out / "pictures")
+        write_json(out / "comparison.json", self.to_dict())
+        return [*texts, *pictures, out / f"{name}.html", out / "comparison.json"]
+
+    def _introduction(self) -> list[str]:
+        split, certainty = self.fits.split, self.options.certainty
+        how = (
+            f"Every triple of the {split} split is asked for in both directions; figures are "
             f"those of the protocol {self.options.protocol!r} where nothing else is said. Brackets "
             f"hold {certainty.confidence:.0%} bootstrap intervals over the queries "
             f"({certainty.resamples:,} samples; the two queries of a triple are drawn together). "
@@ -87,32 +78,19 @@ class Comparison:
             f"ranks ({certainty.flips:,} flips). Both speak of these queries and these fits; they "
             "do not cover other seeds or settings of training."
         )
-        report.text(_selection(fits))
-        for part in self.parts:
-            report.heading(part.heading)
-            report.text(part.text)
-            for table in part.tables.values():
-                report.table(table)
-            for name, (chart, caption) in part.charts.items():
-                report.chart(chart, caption, name)
-        return report
+        if self.fits.fits[0].valid_mrr is None:
+            return [
+                how,
+                "The graph has no validation triples to choose by: what is called best was chosen "
+                f"by the {split} triples themselves, which flatters it.",
+            ]
+        by = "MRR on the validation triples, never by the figures that are shown"
+        by = "same validation triples that are shown" if split == "valid" else by
+        return [how, f"What is called best was chosen by the {by}."]
 
 
 def compare_fits(fits: Fits, options: Options | None = None) -> Comparison:
-    """Compare fits: best of each model, by size, skyline, patterns, relations, cost, baselines."""
+    """Compare fits: best of each model, training, by size, skyline, patterns, relations, cost,
+    baselines."""
     options = Options() if options is None else options
     return Comparison(fits, options, Comparing(fits, options).parts())
-
-
-def _selection(fits: Fits) -> str:
-    if fits.fits[0].valid_mrr is None:
-        return (
-            "The graph has no validation triples to choose by: what is called best was chosen by "
-            f"the {fits.split} triples themselves, which flatters it."
-        )
-    return (
-        "What is called best was chosen by the MRR on the validation triples, never by the figures "
-        "that are shown."
-        if fits.split != "valid"
-        else "What is called best was chosen by the same validation triples that are shown."
-    )

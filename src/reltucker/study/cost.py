@@ -1,6 +1,5 @@
 """What a fit costs: time, memory, and the operations that its model needs."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,36 +13,23 @@ from reltucker.training import Recipe
 WAYS: tuple[Direction, ...] = ("object", "subject")
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Seconds and bytes as training noted them (bytes may be unknown), operations as counted."""
-
-    epochs: int
-    best_epoch: int
-    seconds_per_epoch: float
-    seconds: float
-    peak_memory_bytes: int | None
-    epoch_operations: float
-    query_operations: float
-
-    def to_dict(self) -> dict[str, int | float | None]:
-        """JSON-ready; also the keys of a table."""
-        return dict(vars(self))
-
-
 def cost_of(
     recipe: Recipe, result: dict[str, Any], model: RelationalTucker, graph: KnowledgeGraph
-) -> Cost:
-    """The cost of a fit: `result` is what its training ended with, `model` what it kept."""
-    return Cost(
-        epochs=int(result["epochs"]),
-        best_epoch=int(result["best_epoch"]),
-        seconds_per_epoch=float(result["seconds_per_epoch"]),
-        seconds=float(result["seconds"]),
-        peak_memory_bytes=result.get("peak_memory_bytes"),
-        epoch_operations=epoch_operations(recipe, model, graph),
-        query_operations=query_operations(model),
-    )
+) -> dict[str, Any]:
+    """The cost of a fit, JSON-ready: `result` is what its training ended with, `model` what it
+    kept. Seconds and bytes are those that training noted; older runs do not have the bytes."""
+    memory = result.get("peak_memory_bytes")
+    epoch, query = epoch_operations(recipe, model, graph), query_operations(model)
+    return {
+        **{key: int(result[key]) for key in ("epochs", "best_epoch")},
+        **{key: float(result[key]) for key in ("seconds_per_epoch", "seconds")},
+        "peak_memory_bytes": memory,
+        "peak_mebibytes": None if memory is None else memory / 2**20,
+        "epoch_operations": epoch,
+        "epoch_gigaoperations": epoch / 1e9,
+        "query_operations": query,
+        "query_megaoperations": query / 1e6,
+    }
 
 
 def epoch_operations(recipe: Recipe, model: RelationalTucker, graph: KnowledgeGraph) -> float:
@@ -94,7 +80,7 @@ def query_operations(model: RelationalTucker) -> float:
 def mixing_entries(model: RelationalTucker) -> float:
     """nnz(M): how many entries of a mixing matrix are not zero, on average over relations."""
     core = model.core
-    if core.learns == "nothing":  # every entry of G has a place of its own in M_k
+    if not core.free_entries():  # every entry of a fixed G has a place of its own in M_k
         return float(core.nonzero_entries())
     if core.density() == 1.0:
         return float(core.entity_dim**2)

@@ -1,6 +1,6 @@
 """Runs made ready for comparison: judged on one graph and split, with sizes and costs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from reltucker.graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.model import Sizes, sizes_of
 from reltucker.progress import track
 from reltucker.run import Run, open_run
-from reltucker.study.cost import Cost, cost_of
+from reltucker.study.cost import cost_of
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Fit:
     path: Path
     model: str
     reciprocal: bool
-    is_sparse: bool
+    learns: str
+    """What the core learns of itself: "nothing", its "entries", or also their "pattern"."""
     entity_dim: int
     relation_dim: int | None
     """None where it follows from entity_dim."""
@@ -33,7 +34,7 @@ class Fit:
     valid_mrr: dict[Protocol, float] | None
     """By which fits are chosen; None where the graph has no validation triples to judge by."""
     ranking: Ranking
-    cost: Cost
+    cost: dict[str, Any]
 
     @property
     def kind(self) -> str:
@@ -85,45 +86,39 @@ def read_fits(
     if not runs:
         raise ReltuckerError("there is nothing to compare: give at least one run folder")
     results = [_result(run) for run in runs]
-    if graph is not None:
-        for run in runs:
-            _complete(run, graph)
-    graph = runs[0].graph
-    for earlier, run in enumerate(runs):
-        if any(run.path.resolve() == other.path.resolve() for other in runs[:earlier]):
+    seen: set[Path] = set()
+    for run in runs:
+        if run.path.resolve() in seen:
             raise RunError(f"{run.path} is given twice; name each run once")
-    for run in runs[1:]:
+        seen.add(run.path.resolve())
+        if graph is not None and not len(run.graph.test):
+            run.graph = replace(run.graph, test=graph.test)
         _check_same(runs[0], run)
+    graph = runs[0].graph
     if not len(graph.split(split)):
         raise RunError(f"{graph.name} has no {split} triples, so its runs cannot be compared by it")
-    names = _names([run.path for run in runs]) if names is None else names
+    given = [run.path for run in runs]
+    names = _names(given) if names is None else names
     for text in named:
-        _place(text, names, [run.path for run in runs])
+        _place(text, names, given)
     for text in relations:
         graph.relations.find(text)
     total = 2 * len(graph.split(split)) * len(runs)
-    nothing: Callable[[int], None] | None = None
-    shown: Any = track(f"ranking {split}", total, "queries") if progress else nullcontext(nothing)
+    shown: Any = track(f"ranking {split}", total, "queries") if progress else nullcontext()
     with shown as advance:
-        fits = tuple(
+        fits = [
             _judge(run, result, name, graph, split, advance)
             for run, result, name in zip(runs, results, names, strict=True)
-        )
-    return Fits(graph, split, fits)
+        ]
+    return Fits(graph, split, tuple(fits))
 
 
 def _judge(
-    run: Run,
-    result: dict[str, Any],
-    name: str,
-    graph: KnowledgeGraph,
-    split: SplitName,
-    advance: Callable[[int], None] | None,
+    run: Run, result: Any, name: str, graph: KnowledgeGraph, split: SplitName, advance: Any
 ) -> Fit:
     fresh = open_run(run.path)  # let go after this, with its weights
     fresh.graph = graph
-    model = fresh.model
-    settings = run.recipe.model
+    model, core = fresh.model, fresh.model.core
     try:
         judged = result["seen"]["queries"] > 0
         valid_mrr = {p: float(result[p]["mrr"]) for p in PROTOCOLS} if judged else None
@@ -133,11 +128,11 @@ def _judge(
     return Fit(
         name=name,
         path=run.path,
-        model=model.core.title,
-        reciprocal=settings.reciprocal,
-        is_sparse=model.core.learns == "pattern",
-        entity_dim=model.core.entity_dim,
-        relation_dim=None if model.core.learns == "nothing" else model.core.relation_dim,
+        model=core.title,
+        reciprocal=model.reciprocal,
+        learns=core.learns,
+        entity_dim=core.entity_dim,
+        relation_dim=None if core.learns == "nothing" else core.relation_dim,
         sizes=sizes_of(model),
         valid_mrr=valid_mrr,
         ranking=rank_split(model, graph, split, advance=advance),
@@ -158,9 +153,8 @@ def _result(run: Run) -> dict[str, Any]:
 def _check_same(first: Run, other: Run) -> None:
     """Refuse runs whose figures would not be about the same questions."""
     one, two = first.graph, other.graph
-    same_names = one.entities.names.equals(two.entities.names) and one.relations.names.equals(
-        two.relations.names
-    )
+    pairs = ((one.entities, two.entities), (one.relations, two.relations))
+    same_names = all(mine.names.equals(theirs.names) for mine, theirs in pairs)
     differing = [name for name in SPLITS if not np.array_equal(one.split(name), two.split(name))]
     if same_names and not differing:
         other.graph = one  # one copy serves all runs
@@ -170,12 +164,6 @@ def _check_same(first: Run, other: Run) -> None:
         f"{other.path} was trained on another graph or split than {first.path} ({what}); compare "
         "runs of one graph and split"
     )
-
-
-def _complete(run: Run, whole: KnowledgeGraph) -> None:
-    """Give a run the whole graph where it differs from its own by test triples alone."""
-    if not len(run.graph.test):
-        run.graph = replace(run.graph, test=whole.test)
 
 
 def _names(paths: list[Path]) -> list[str]:

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from reltucker.graph import KnowledgeGraph
+from reltucker.report import Column, Table
+from reltucker.report.matrices import mixing_heat_map, slice_density
+from reltucker.report.page import Page, Part
 from reltucker.run import Run
-from reltucker.study.charts import mixing_heat_map, slice_density
-from reltucker.study.report import Report
-from reltucker.study.tables import Column, Table
 
 MOST_FREQUENT = 30
 """The paper orders this many of the most frequent relations by their diagonals."""
@@ -28,57 +28,55 @@ MIXING_COLUMNS = (
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found, and the files that show it."""
+    """What was found, and the page that shows it."""
 
     figures: dict[str, Any]
     diagonals: Table
-    report: Path
-    pictures: list[Path]
+    page: Path
 
 
 def inspect_run(run: Run, relations: list[str], out: Path) -> Inspection:
     """Draw |M_k| of the given relations (by default the most and the least diagonal two of the most
     frequent ones), the density of the core's slices, and order relations by sum_i |m_ii|."""
-    model, graph = run.model, run.graph
+    core, graph = run.model.core, run.graph
     rows = [describe_mixing(run, k) for k in most_frequent(graph, MOST_FREQUENT)]
     rows.sort(key=lambda row: -row["diagonal"])
-    table = Table(
-        f"The {len(rows)} most frequent relations by the sum of absolute diagonal values",
-        MIXING_COLUMNS,
-        rows,
-    )
-    chosen = [graph.relations.find(name) for name in relations]
-    if not chosen:
-        ends = [*rows[:2], *rows[2:][-2:]]
-        chosen = [graph.relations.find(row["relation"]) for row in ends]
-
-    density = _slice_density(run)
-    report = Report(f"Inside {run.path.name}", f"{run.recipe.model.name}, core and mixing matrices")
-    report.heading("Mixing matrices")
-    report.text("|M_k|: bright cells are pairs of coordinates that interact in a relation.")
-    for number, k in enumerate(chosen, start=1):
+    title = f"The {len(rows)} most frequent relations by the sum of absolute diagonal values"
+    table = Table(title, MIXING_COLUMNS, rows)
+    ends = [row["relation"] for row in (*rows[:2], *rows[2:][-2:])]
+    charts = {}
+    for number, name in enumerate(relations or ends, start=1):
+        k = graph.relations.find(name)
         label = graph.relations.label(k)
         chart = mixing_heat_map(absolute_mixing(run, k), label)
-        report.chart(chart, f"|M| of {label}", f"mixing-{number}")
-    report.heading("The core")
-    report.text(
-        f"{model.core.density():.4%} of the core's {model.core.entity_dim**2:,} x "
-        f"{model.core.relation_dim:,} entries are not zero."
-    )
-    report.chart(slice_density(density), "Share of non-zero entries by slice", "core-density")
-    report.heading("Diagonals")
-    report.table(table)
-    pictures = report.write_pictures(out)
-    report.write(out / "inspection.html")
+        charts[f"mixing-{number}"] = (chart, f"|M| of {label}")
+    density = core.nonzero_by_slice().cpu().numpy() / core.entity_dim**2
+    by_slice = (slice_density(density), "Share of non-zero entries by slice")
+    entries = f"{core.entity_dim**2:,} x {core.relation_dim:,} entries"
+    parts = [
+        Part(
+            "Mixing matrices",
+            "|M_k|: bright cells are pairs of coordinates that interact in a relation.",
+            charts=charts,
+        ),
+        Part(
+            "The core",
+            f"{core.density():.4%} of the core's {entries} are not zero.",
+            charts={"core-density": by_slice},
+        ),
+        Part("Diagonals", tables={"diagonals": table}),
+    ]
+    page = Page(f"Inside {run.path.name}", f"{core.title}, core and mixing matrices", [], parts)
+    pictures = page.write(out / "inspection.html", out)
     figures = {
         "run": str(run.path),
-        "core_density": model.core.density(),
+        "core_density": core.density(),
         "density_by_slice": density.tolist(),
         "relations": rows,
         "report": str(out / "inspection.html"),
         "pictures": [str(path) for path in pictures],
     }
-    return Inspection(figures, table, out / "inspection.html", pictures)
+    return Inspection(figures, table, out / "inspection.html")
 
 
 def most_frequent(graph: KnowledgeGraph, count: int) -> list[int]:
@@ -105,9 +103,3 @@ def describe_mixing(run: Run, relation: int) -> dict[str, Any]:
 def absolute_mixing(run: Run, relation: int) -> npt.NDArray[np.float32]:
     """|M_k| (d_e, d_e) of one relation."""
     return run.model.mixing_matrix(relation).abs().cpu().numpy()
-
-
-def _slice_density(run: Run) -> npt.NDArray[np.float64]:
-    """The share of non-zero entries of each frontal slice G_l."""
-    core = run.model.core
-    return np.asarray(core.nonzero_by_slice().cpu().numpy() / core.entity_dim**2)

@@ -12,6 +12,7 @@ from reltucker.evaluation import PROTOCOLS, Protocol
 from reltucker.study.fits import Fit
 from reltucker.study.statistics import (
     METRICS,
+    Floats,
     bootstrap_intervals,
     holm,
     sign_flip_test,
@@ -38,11 +39,12 @@ class Certainty:
                 f"confidence = {self.confidence}: give a share from 0.5 to 1, such as 0.95"
             )
 
-    def intervals(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The bootstrap interval of each column's mean: (n, m) to (m, 2)."""
-        return bootstrap_intervals(
+    def means(self, values: Floats) -> Floats:
+        """The mean of each column and the ends of its bootstrap interval: (n, m) to (m, 3)."""
+        ends = bootstrap_intervals(
             values, resamples=self.resamples, confidence=self.confidence, seed=self.seed
         )
+        return np.column_stack([values.mean(axis=0), ends])
 
 
 def qualities(
@@ -53,23 +55,8 @@ def qualities(
     values = np.hstack([triple_values(fit.ranking, protocol, where) for fit in fits])
     if not len(values):
         return [{"tested": 0} for _ in fits]
-    means = values.mean(axis=0).reshape(len(fits), -1)
-    ends = certainty.intervals(values).reshape(len(fits), -1, 2)
-    return [
-        {
-            "tested": len(values),
-            **{
-                key: float(figure)
-                for metric, value, (low, high) in zip(METRICS, *of_fit, strict=True)
-                for key, figure in (
-                    (metric, value),
-                    (f"{metric}_low", low),
-                    (f"{metric}_high", high),
-                )
-            },
-        }
-        for of_fit in zip(means, ends, strict=True)
-    ]
+    figures = certainty.means(values).reshape(len(fits), len(METRICS), 3)
+    return [{"tested": len(values), **_named(METRICS, of_fit)} for of_fit in figures]
 
 
 def differences(
@@ -80,33 +67,28 @@ def differences(
 ) -> list[dict[str, Any]]:
     """For each pair MRR(first) - MRR(second): its bootstrap interval over paired triples, the p of
     the sign-flip test on them, and p adjusted for the number of pairs."""
-    if not pairs:
-        return []
-    column = METRICS.index("mrr")
-    values = np.stack(
-        [
-            triple_values(first.ranking, protocol, where)[:, column]
-            - triple_values(second.ranking, protocol, where)[:, column]
-            for first, second in pairs
-        ],
-        axis=1,
-    )
-    if not len(values):
+    mrr = METRICS.index("mrr")
+    columns = [
+        np.subtract(*(triple_values(fit.ranking, protocol, where)[:, mrr] for fit in pair))
+        for pair in pairs
+    ]
+    if not columns or not len(columns[0]):
         return [{} for _ in pairs]
-    ends = certainty.intervals(values)
+    values = np.column_stack(columns)
     p = sign_flip_test(values, flips=certainty.flips, seed=certainty.seed).tolist()
     return [
-        {
-            "difference": float(mean),
-            "difference_low": float(low),
-            "difference_high": float(high),
-            "p": p_value,
-            "p_holm": adjusted,
-        }
-        for mean, (low, high), p_value, adjusted in zip(
-            values.mean(axis=0), ends, p, holm(p), strict=True
-        )
+        {**_named(["difference"], [figures]), "p": own, "p_holm": adjusted}
+        for figures, own, adjusted in zip(certainty.means(values), p, holm(p), strict=True)
     ]
+
+
+def _named(names: Sequence[str], figures: Any) -> dict[str, float]:
+    """Means and ends of intervals (m, 3) as NAME, NAME_low, NAME_high of each name."""
+    return {
+        name + end: float(figure)
+        for name, of_name in zip(names, figures, strict=True)
+        for end, figure in zip(("", "_low", "_high"), of_name, strict=True)
+    }
 
 
 def check_counted(fits: Sequence[Fit]) -> None:

@@ -1,7 +1,6 @@
 """Two fits side by side, relation by relation, ordered by how diagonal the mixing matrices are."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,44 +14,41 @@ from reltucker.study.statistics import holm
 GROUP = 5
 """The paper looks at this many relations with the strongest and with the weakest diagonals."""
 
-
-@dataclass(frozen=True)
-class RelationWise:
-    """Rows for single relations, strongest diagonal first, and for the two groups at the ends.
-
-    A row has `diagonal` (sum_i |m_ii|), the figures of both fits as `first_mrr`, `second_mrr`,
-    `first_hits@10`, ... with intervals, and `difference`, `p` and `p_holm` of the MRR.
-    """
-
-    first: Fit
-    second: Fit
-    relations: list[dict[str, Any]]
-    groups: list[dict[str, Any]]
+Rows = list[dict[str, Any]]
 
 
 def compare_relations(
     fits: Fits, first: Fit, second: Fit, protocol: Protocol, certainty: Certainty
-) -> RelationWise:
-    """Compare two fits on the most frequent relations, ordered by the diagonals of `first`."""
+) -> tuple[Rows, Rows]:
+    """Compare two fits on the most frequent relations, ordered by the diagonals of `first`.
+
+    Gives rows for single relations, strongest diagonal first, and for the two groups at the ends.
+    A row has `diagonal` (sum_i |m_ii|), the figures of both fits as `first_mrr`, `second_mrr`,
+    `first_hits@10`, ... with intervals, and `difference`, `p` and `p_holm` of the MRR.
+    """
     run = first.open()
     chosen = {k: describe_mixing(run, k) for k in most_frequent(fits.graph, MOST_FREQUENT)}
     order = sorted(chosen, key=lambda k: -chosen[k]["diagonal"])
     size = min(GROUP, len(order) // 2)
     ends = {"top": order[:size], "bottom": order[len(order) - size :]} if size else {}
-    labels = Counter(chosen[k]["label"] for k in order)
+    labels = Counter(row["label"] for row in chosen.values())
     tested = first.ranking.triples[:, 1]
 
     def figures(where: Mask) -> dict[str, Any]:
-        one, two = qualities([first, second], protocol, certainty, where)
+        found = qualities([first, second], protocol, certainty, where)
         (difference,) = differences([(first, second)], protocol, certainty, where)
         return {
-            "tested": one.pop("tested"),
-            **{f"first_{key}": value for key, value in one.items()},
-            **{f"second_{key}": value for key, value in two.items() if key != "tested"},
-            **{key: value for key, value in difference.items() if key != "p_holm"},
+            "tested": found[0]["tested"],
+            **{
+                f"{which}_{key}": value
+                for which, row in zip(("first", "second"), found, strict=True)
+                for key, value in row.items()
+                if key != "tested"
+            },
+            **difference,
         }
 
-    relations = [
+    relations: Rows = [
         {
             **chosen[k],
             # A label that two relations share would make them one in a chart.
@@ -62,7 +58,7 @@ def compare_relations(
         }
         for k in order
     ]
-    groups = [
+    groups: Rows = [
         {
             "group": f"{name} {size}",
             "relations": [chosen[k]["relation"] for k in members],
@@ -76,4 +72,4 @@ def compare_relations(
         judged = [row for row in rows if "p" in row]
         for row, adjusted in zip(judged, holm([row["p"] for row in judged]), strict=True):
             row["p_holm"] = adjusted
-    return RelationWise(first, second, relations, groups)
+    return relations, groups

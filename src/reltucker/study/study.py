@@ -7,8 +7,7 @@ OUT/result.json         what came out, written last
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -16,12 +15,12 @@ from typing import Any
 from reltucker.atomic import is_free, write_json
 from reltucker.errors import NoModelError, StudyError
 from reltucker.progress import duration, error_console
+from reltucker.report import Column, Table
 from reltucker.search import Outcome, run_search
 from reltucker.search.search import outcome_so_far, run_of
 from reltucker.study.comparison import Comparison, Options, compare_fits
 from reltucker.study.fits import read_fits
-from reltucker.study.study_plan import PlannedFit, StudyPlan
-from reltucker.study.tables import Column, Table
+from reltucker.study.plan import PlannedFit, StudyPlan
 
 PLAN_FILE = "study.json"
 RESULT_FILE = "result.json"
@@ -33,23 +32,12 @@ class FitState:
 
     fit: PlannedFit
     folder: Path
-    outcome: Outcome | None
+    outcome: Outcome
 
     @property
     def ended(self) -> list[dict[str, Any]]:
         """The trials that ended, with a model or without."""
-        rows = [] if self.outcome is None else self.outcome.rows
-        return [row for row in rows if row["state"] not in ("running", "waiting")]
-
-    @property
-    def complete(self) -> list[dict[str, Any]]:
-        """The trials that ended with a model."""
-        return [] if self.outcome is None else self.outcome.complete
-
-    @property
-    def best(self) -> dict[str, Any] | None:
-        """The trial with the highest validation MRR."""
-        return None if self.outcome is None else self.outcome.best
+        return [row for row in self.outcome.rows if row["state"] not in ("running", "waiting")]
 
     @property
     def remaining(self) -> int:
@@ -59,11 +47,12 @@ class FitState:
     @property
     def seconds_each(self) -> float | None:
         """The mean duration of its trials; None before one has ended with a model."""
-        return mean(row["seconds"] for row in self.complete) if self.complete else None
+        seconds = [row["seconds"] for row in self.outcome.complete]
+        return mean(seconds) if seconds else None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: the plan and how far it is."""
-        best = self.best
+        best = self.outcome.best
         return {
             **self.fit.to_dict(),
             "done": len(self.ended),
@@ -78,6 +67,8 @@ class FitState:
 class Progress:
     """How far a study is, and for how long it will go on."""
 
+    plan: StudyPlan
+    out: Path
     states: tuple[FitState, ...]
     workers: int
 
@@ -139,30 +130,34 @@ class Progress:
             Column("d_r", "shown_relation_dim"),
             Column("grid", "space"),
             Column("points", "points", ",d"),
-            Column("trials", "trials", "d"),
-            Column("done", "done", "d"),
-            Column("failed", "failed", "d"),
+            *(Column(key, key, "d") for key in ("trials", "done", "failed")),
             Column("s / trial", "seconds_each", ",.1f"),
             Column("valid MRR", "valid_mrr", ".4f"),
         ]
-        rows = []
-        for state in self.states:
-            row = state.to_dict()
-            is_searched = "model.relation_dim" in row["searched"]
-            given = row["relation_dim"]
-            row["shown_relation_dim"] = (
-                "searched" if is_searched else None if given is None else str(given)
-            )
-            rows.append(row)
+        rows = [state.to_dict() for state in self.states]
+        for row in rows:
+            searched = "model.relation_dim" in row["searched"]
+            row["shown_relation_dim"] = "searched" if searched else row["relation_dim"]
         return Table("The fits of the study", columns, rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: what is planned, what is done, what remains and for how long."""
+        return {
+            "graph": self.plan.source,
+            "out": str(self.out),
+            "trials": self.done + self.remaining,
+            "done": self.done,
+            "remaining": self.remaining,
+            "seconds_left": self.seconds_left,
+            "seconds_left_without": self.unknown,
+            "plan": [state.to_dict() for state in self.states],
+        }
 
 
 @dataclass(frozen=True)
 class StudyResult:
     """A study, or a part of it, with its comparison."""
 
-    out: Path
-    plan: StudyPlan
     progress: Progress
     runs: dict[str, Path]
     """The runs that were compared, by the names of the fits."""
@@ -172,23 +167,23 @@ class StudyResult:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, as `reltucker study --json` prints it."""
         return {
-            **describe_plan(self.plan, self.progress, self.out),
+            **self.progress.to_dict(),
             "fits": [
                 {
                     "name": state.fit.name,
                     "run": str(self.runs[state.fit.name]),
-                    "trial": state.best["number"],
-                    "valid_mrr": state.best["mrr"],
-                    "effective_parameters": state.best["effective_parameters"],
-                    "parameters": state.outcome.values(state.best),
+                    "trial": best["number"],
+                    "valid_mrr": best["mrr"],
+                    "effective_parameters": best["effective_parameters"],
+                    "parameters": state.outcome.values(best),
                 }
                 for state in self.progress.states
-                if state.outcome is not None and state.best is not None
+                if (best := state.outcome.best) is not None
             ],
             "failed": [
                 {"name": state.fit.name, "reason": _reason(state)}
                 for state in self.progress.states
-                if state.ended and state.best is None
+                if state.ended and state.outcome.best is None
             ],
             "comparison": {
                 "split": self.comparison.fits.split,
@@ -200,28 +195,12 @@ class StudyResult:
         }
 
 
-def describe_plan(plan: StudyPlan, progress: Progress, out: Path) -> dict[str, Any]:
-    """JSON-ready: what is planned, what is done, what remains and for how long."""
-    return {
-        "graph": plan.source,
-        "out": str(out),
-        "trials": progress.done + progress.remaining,
-        "done": progress.done,
-        "remaining": progress.remaining,
-        "seconds_left": progress.seconds_left,
-        "seconds_left_without": progress.unknown,
-        "plan": [state.to_dict() for state in progress.states],
-    }
-
-
 def progress_of(plan: StudyPlan, out: Path, workers: int = 1) -> Progress:
     """Read how far the study in a folder is; nothing is written."""
     _check_folder(plan, out)
-    states = []
-    for fit in plan.fits:
-        folder = out / "searches" / fit.name
-        states.append(FitState(fit, folder, outcome_so_far(folder)))
-    return Progress(tuple(states), workers)
+    folders = [out / "searches" / fit.name for fit in plan.fits]
+    outcomes = [outcome_so_far(folder) or Outcome([], [], {}) for folder in folders]
+    return Progress(plan, out, tuple(map(FitState, plan.fits, folders, outcomes)), workers)
 
 
 def run_study(
@@ -265,56 +244,29 @@ def run_study(
 
 
 def compare_study(
-    plan: StudyPlan,
-    now: Progress,
-    out: Path | str,
-    options: Options,
-    *,
-    all_fits: bool = False,
-    progress: bool = True,
+    now: Progress, options: Options, *, all_fits: bool = False, progress: bool = True
 ) -> StudyResult:
     """Compare the best run up to now of each fit, or with `all_fits` every trial's, on test.
 
-    Runs are named as their fits, trials that are not the best as FIT/NUMBER. The pictures and the
-    comparison by relation are those of the best SRT and the best ComplEx.
+    Runs are named as their fits, trials that are not the best as FIT/NUMBER.
     """
-    out = Path(out)
+    plan, out = now.plan, now.out
     runs: dict[str, Path] = {}
     for state in sorted(now.states, key=lambda state: plan.place(state.fit)):
-        for row in state.complete:
-            is_best = row is state.best
-            if is_best or all_fits:
-                name = state.fit.name if is_best else f"{state.fit.name}/{row['number']}"
-                runs[name] = run_of(state.folder, row)
+        name, best = state.fit.name, state.outcome.best
+        for row in state.outcome.complete if all_fits else [best] if best else []:
+            runs[name if row is best else f"{name}/{row['number']}"] = run_of(state.folder, row)
     if not runs:
         reasons = [_reason(state) for state in now.states if state.ended]
         why = f": {reasons[0]}" if reasons else "; run the study without --compare-only"
         raise StudyError(f"{out}: no trial has ended with a model{why}")
-    chosen = with_pair(options, now.states)
     fits = read_fits(
         list(runs.values()), "test", names=list(runs), graph=plan.graph, progress=progress
     )
-    comparison = compare_fits(fits, chosen)
-    result = StudyResult(out, plan, now, runs, comparison, comparison.write(out))
+    comparison = compare_fits(fits, options)
+    result = StudyResult(now, runs, comparison, comparison.write(out))
     write_json(out / RESULT_FILE, result.to_dict())
     return result
-
-
-def with_pair(options: Options, states: Sequence[FitState]) -> Options:
-    """The options with the best SRT and the best ComplEx by validation, where there are both."""
-    found: dict[str, str] = {}
-    for model in ("srt", "complex"):
-        own = [(s.best["mrr"], s.fit.name) for s in _plain(states, model) if s.best is not None]
-        if own:
-            found[model] = max(own, key=lambda pair: pair[0])[1]
-    if len(found) < 2:
-        return options
-    return replace(options, sparse=found["srt"], against=found["complex"])
-
-
-def _plain(states: Sequence[FitState], model: str) -> list[FitState]:
-    """The fits of one model without reciprocal relations."""
-    return [s for s in states if s.fit.model == model and not s.fit.recipe.model.reciprocal]
 
 
 def _reason(state: FitState) -> str:

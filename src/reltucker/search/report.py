@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from reltucker.evaluation import PROTOCOLS
+from reltucker.report import Column, Table
+from reltucker.report.charts import (
+    bar_panels,
+    search_history,
+    skyline_of_trials,
+    training_curves,
+)
+from reltucker.report.page import Page, Part
 from reltucker.search import SearchResult
-from reltucker.study.charts import training_curves
-from reltucker.study.report import Report
-from reltucker.study.search_charts import search_history, setting_importance, skyline
-from reltucker.study.tables import Column, Table
 from reltucker.training import RunFolder
 
 SHOWN = 10
@@ -28,11 +32,8 @@ class SearchPage:
 def write_report(result: SearchResult) -> SearchPage:
     """Write report.html and the pictures into the folder of the search."""
     table = best_trials(result)
-    report = _report(result, table)
-    pictures = report.write_pictures(result.out / "pictures")
     path = result.out / "report.html"
-    report.write(path)
-    return SearchPage(path, pictures, table)
+    return SearchPage(path, _page(result, table).write(path, result.out / "pictures"), table)
 
 
 def best_trials(result: SearchResult) -> Table:
@@ -63,46 +64,60 @@ def _format(result: SearchResult, key: str) -> str:
     return "" if any(isinstance(value, str | bool) for value in values) else "d"
 
 
-def _report(result: SearchResult, table: Table) -> Report:
+def _page(result: SearchResult, table: Table) -> Page:
     outcome, plan, best = result.outcome, result.plan, result.best
-    report = Report(
-        f"Search of {plan.recipe.model.name} on {plan.recipe.graph.source}",
-        f"Study {result.study}, sampler {plan.sampler}",
-    )
     ended = f"{outcome.count('failed')} failed and {outcome.count('pruned')} were pruned"
-    report.text(
+    introduction = (
         f"{len(outcome.rows)} trials were run, of which {ended}. Trial {best['number']} has the "
         f"best validation MRR, {best['valid_mrr']:.4f}, with {best['effective_parameters']:,} "
         "effective parameters. Test triples were ranked once, by its model, after all trials."
     )
-    report.heading("The best model on test")
-    report.table(_test_table(result), f"Its run is {result.run}.")
-    report.code((result.out / "best.toml").read_text(encoding="utf-8").strip())
-    report.heading("Trials")
-    report.chart(search_history(outcome.rows), "Validation MRR by trial", "history")
-    report.table(table, "params*: effective parameters.")
-    report.heading("What mattered")
-    if outcome.importance:
-        report.chart(
-            setting_importance(outcome.importance), "Importance of settings (fANOVA)", "importance"
-        )
-    else:
-        report.text("There are too few finished trials to tell which settings mattered.")
-    report.heading("MRR against parameters")
-    report.chart(
-        skyline(outcome.complete, outcome.skyline, plan.max_parameters),
-        "Validation MRR against effective parameters; numbers are trials that no other beats in "
-        "both",
-        "skyline",
-    )
-    report.heading("Training of the best model")
+    shares = [{"model": "", "setting": k, "share": v} for k, v in outcome.importance.items()]
+    titles = {"share": "share in the variance of the MRR"}
+    charts = {}
+    if shares:
+        bars = bar_panels(shares, titles, by="setting", format=".0%", width=460)
+        charts["importance"] = (bars, "Importance of settings (fANOVA)")
+    front = skyline_of_trials(outcome.complete, outcome.skyline, plan.max_parameters)
     epochs = {f"trial {best['number']}": RunFolder(result.run).epochs()}
-    report.chart(training_curves(epochs), "Validation MRR and loss by epoch", "training")
     failures = [row for row in outcome.rows if row["reason"]]
+    parts = [
+        Part(
+            "The best model on test",
+            f"Its run is {result.run}.",
+            {"test": _test_table(result)},
+            code=(result.out / "best.toml").read_text(encoding="utf-8").strip(),
+        ),
+        Part(
+            "Trials",
+            "params*: effective parameters.",
+            {"trials": table},
+            charts={"history": (search_history(outcome.rows), "Validation MRR by trial")},
+        ),
+        Part(
+            "What mattered",
+            "" if shares else "There are too few finished trials to tell which settings mattered.",
+            charts=charts,
+        ),
+        Part(
+            "MRR against parameters",
+            "Numbers are trials that no other beats in both.",
+            charts={"skyline": (front, "Validation MRR against effective parameters")},
+        ),
+        Part(
+            "Training of the best model",
+            charts={"training": (training_curves(epochs), "Validation MRR and loss by epoch")},
+        ),
+    ]
     if failures:
-        report.heading("Failed trials")
-        report.table(_failures(result, failures), "They count as the worst.")
-    return report
+        tables = {"failed": _failures(result, failures)}
+        parts.append(Part("Failed trials", "They count as the worst.", tables))
+    return Page(
+        f"Search of {plan.recipe.model.name} on {plan.recipe.graph.source}",
+        f"Study {result.study}, sampler {plan.sampler}",
+        [introduction],
+        parts,
+    )
 
 
 def _test_table(result: SearchResult) -> Table:

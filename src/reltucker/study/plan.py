@@ -13,18 +13,10 @@ from reltucker.model import CORES
 from reltucker.search import Space
 from reltucker.search.budget import bounds_of
 from reltucker.search.inputs import recipe_and_space
-from reltucker.search.paper_sampler import GUIDED_POINTS, RANDOM_POINTS
 from reltucker.search.plan import digest
 from reltucker.search.search import make_plan, trial_count
+from reltucker.study.paper import BUDGET, MATCHED, MATCHED_STEP, MODELS, SIZES, TRIALS
 from reltucker.training import Recipe, build_model
-
-MODELS = ("complex", "drt", "srt")
-SIZES = (50, 100, 200)
-TRIALS = RANDOM_POINTS + GUIDED_POINTS
-"""Of each search, as in the paper."""
-
-MATCHED_STEP = 4
-"""DRT's sizes with matched budgets are multiples of this, as the paper's 32, 52 and 84 are."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +69,9 @@ class StudyPlan:
     seed: int
 
     def place(self, fit: PlannedFit) -> tuple[bool, int, int]:
-        """Where a fit stands in a table: models as they were named, fits with reciprocal relations
-        after all others, sizes rising."""
-        order = [*self.models, "drt"]
+        """Where a fit stands in a table: models as they were named, then those that an option
+        added; fits with reciprocal relations after all others; sizes rising."""
+        order = list(dict.fromkeys([*self.models, *(other.model for other in self.fits)]))
         return fit.recipe.model.reciprocal, order.index(fit.model), fit.recipe.model.entity_dim
 
 
@@ -107,31 +99,33 @@ def plan_study(
     first = Recipe().with_values({"graph.source": source, **given}).changed(assignments)
     for model in models:
         first.with_values({"model.name": model}, "--models")
-    wanted: list[tuple[str, dict[str, Any]]] = []
-    for size in sizes:
-        wanted += [
-            (f"{model}-{size}", {"model.name": model, "model.entity_dim": size}) for model in models
-        ]
+    wanted: dict[str, dict[str, Any]] = {
+        f"{model}-{size}": {"model.name": model, "model.entity_dim": size}
+        for size in sizes
+        for model in models
+    }
     if reciprocal:
-        fixed = [model for model in models if CORES[model].learns == "nothing"]
-        if not fixed:
-            raise StudyError(
-                "--reciprocal is for models with a fixed core; add complex to --models"
-            )
-        wanted += [
-            (f"{name}-reciprocal", {**settings, "model.reciprocal": True})
-            for name, settings in wanted
+        fixed = [name for name, core in CORES.items() if core.learns == "nothing"]
+        if not set(fixed) & set(models):
+            names = ", ".join(fixed)
+            raise StudyError(f"--reciprocal needs a fixed core among --models: one of {names}")
+        wanted |= {
+            f"{name}-reciprocal": {**settings, "model.reciprocal": True}
+            for name, settings in wanted.items()
             if settings["model.name"] in fixed
-        ]
+        }
     graph = open_graph(source, labels=first.graph.labels, seed=first.graph.seed)
     if not graph.is_seen(graph.test).any():
         raise GraphError(f"{graph.name}: a study needs test triples whose entities occur in train")
     if match_parameters:
         for size in dict.fromkeys(matched_size(graph, size) for size in sizes):
-            settings = {"model.entity_dim": size, "model.relation_dim": len(graph.relations)}
-            wanted.append((f"drt-{size}-matched", {"model.name": "drt", **settings}))
+            wanted[f"{MATCHED}-{size}-matched"] = {
+                "model.name": MATCHED,
+                "model.entity_dim": size,
+                "model.relation_dim": len(graph.relations),
+            }
     fits = []
-    for name, settings in wanted:
+    for name, settings in wanted.items():
         both = {**given, **settings}
         recipe, space = recipe_and_space(source, None, "paper", both, assignments)
         if recipe != recipe.with_values(settings):
@@ -152,22 +146,21 @@ def matched_size(graph: KnowledgeGraph, size: int) -> int:
     """
     entities, relations = len(graph.entities), len(graph.relations)
 
-    def parameters(model: str, size: int) -> int:
-        values = {"model.name": model, "model.entity_dim": size}
-        if model == "drt":
-            values["model.relation_dim"] = relations
+    def parameters(model: str, size: int, relation_dim: int | None = None) -> int:
+        settings = {"name": model, "entity_dim": size, "relation_dim": relation_dim}
+        values = {f"model.{key}": value for key, value in settings.items() if value is not None}
         return bounds_of(Recipe().with_values(values), entities, relations).most
 
-    wanted = parameters("complex", size)
+    wanted = parameters(BUDGET, size)
     candidates = range(MATCHED_STEP, max(size, MATCHED_STEP) + 1, MATCHED_STEP)
-    return min(candidates, key=lambda own: abs(parameters("drt", own) - wanted))
+    return min(candidates, key=lambda own: abs(parameters(MATCHED, own, relations) - wanted))
 
 
 def parse_names(option: str, text: str) -> list[str]:
     """A list as a person writes it: complex,drt,srt."""
     names = [part.strip() for part in text.split(",") if part.strip()]
     if not names:
-        raise StudyError(f"{option}: name at least one, such as complex")
+        raise StudyError(f"{option}: name at least one, such as {MODELS[0]}")
     return names
 
 

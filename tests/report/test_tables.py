@@ -1,18 +1,20 @@
 import csv
 import io
 import math
+import subprocess
+import sys
 
 import pytest
 from rich.console import Console
 
-from reltucker.study import PERCENT, Column, Table
-from reltucker.study.tables import printable, shorten
+from reltucker.report import Column, Table
+from reltucker.report.texts import printable, shorten
 
 COLUMNS = [
     Column("model", "model"),
     Column("MRR", "mrr", ".3f", best="max"),
     Column("rank", "rank", ",d", best="min"),
-    Column("share", "share", PERCENT, align="center"),
+    Column("share", "share", ".1%"),
 ]
 ROWS = [
     {"model": "SRT", "mrr": 0.35649, "rank": 1234, "share": 0.5},
@@ -34,7 +36,7 @@ def test_markdown_formats_aligns_and_marks_the_best():
     assert sample().to_markdown() == (
         "**Sample**\n\n"
         "| model | MRR | rank | share |\n"
-        "| :-- | --: | --: | :-: |\n"
+        "| :-- | --: | --: | --: |\n"
         "| SRT | **0.356** | 1,234 | 50.0% |\n"
         "| DRT | 0.340 | **100** | – |\n"
     )
@@ -46,7 +48,7 @@ def test_latex_is_a_tabular_that_compiles_with_and_without_booktabs():
         "\\providecommand{\\toprule}{\\hline}\n"
         "\\providecommand{\\midrule}{\\hline}\n"
         "\\providecommand{\\bottomrule}{\\hline}\n"
-        "\\begin{tabular}{lrrc}\n"
+        "\\begin{tabular}{lrrr}\n"
         "\\toprule\n"
         "model & MRR & rank & share \\\\\n"
         "\\midrule\n"
@@ -100,7 +102,7 @@ def test_html_escapes_and_aligns():
     assert "&lt;b onclick=&#34;x&#34;&gt;&amp;" in html
     assert "<b " not in html
     assert '<td class="right best" dir="auto">0.356</td>' in html
-    assert '<th scope="col" class="center">share</th>' in html
+    assert '<th scope="col" class="right">share</th>' in html
 
 
 def test_html_shortens_long_cells_and_keeps_both_ends():
@@ -164,3 +166,15 @@ def test_shorten_cuts_the_middle_to_the_limit():
     assert shorten("abcdefghij", 10) == "abcdefghij"
     assert shorten("abcdefghijk", 10) == "abcde…hijk"
     assert [len(shorten("x" * 50, limit)) for limit in (1, 2, 7)] == [1, 2, 7]
+
+
+def test_tables_wait_for_nothing_heavy_and_the_room_knows_no_models():
+    """`reltucker predict` prints a table and should not wait for Altair."""
+    code = (
+        "import sys, reltucker.report; assert 'altair' not in sys.modules; "
+        "import reltucker.report.page, reltucker.report.matrices; "
+        "known = {name for name in sys.modules if name.startswith('reltucker.')}; "
+        "rooms = {name.split('.')[1] for name in known}; "
+        "assert rooms == {'atomic', 'errors', 'report'}, rooms"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

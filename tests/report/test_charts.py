@@ -1,24 +1,27 @@
 import base64
+import io
 import re
-import struct
 import xml.etree.ElementTree as ET
-import zlib
-from pathlib import Path
 
+import altair as alt
 import numpy as np
 import pytest
+from PIL import Image
 
 from reltucker.errors import ReltuckerError, ScoreError
-from reltucker.study import (
+from reltucker.report.charts import (
+    bar_panels,
     chart_svg,
-    comparison_bars,
-    core_slices,
-    mixing_heat_map,
+    quality_against,
     relation_bars,
-    save_chart,
+    search_history,
+    skyline_of_trials,
+    svg_png,
     training_curves,
 )
+from reltucker.report.matrices import mixing_heat_map, slice_density
 
+METRICS = {"mrr": "MRR", "hits@1": "HITS@1", "hits@3": "HITS@3", "hits@10": "HITS@10"}
 HOSTILE = "<script>alert('1')</script> & \"quoted\" \x00\x0b\ud800\uffff \u202e"
 
 
@@ -46,21 +49,12 @@ def paths(svg: str, color: str) -> list[ET.Element]:
     ]
 
 
-def png_size(content: bytes) -> tuple[int, int]:
-    assert content[:8] == b"\x89PNG\r\n\x1a\n"
-    return struct.unpack(">II", content[16:24])
-
-
 def heat_pixels(svg: str) -> np.ndarray:
     """The palette indices of the embedded picture."""
     (image,) = ET.fromstring(svg).findall(".//{*}image")
     url = next(value for key, value in image.attrib.items() if key.endswith("href"))
     png = base64.b64decode(url.removeprefix("data:image/png;base64,"))
-    width, height = png_size(png)
-    start = png.index(b"IDAT")
-    length = struct.unpack(">I", png[start - 4 : start])[0]
-    lines = np.frombuffer(zlib.decompress(png[start + 4 : start + 4 + length]), dtype=np.uint8)
-    return lines.reshape(height, width + 1)[:, 1:]
+    return np.asarray(Image.open(io.BytesIO(png)))
 
 
 def test_training_curves_mark_the_epoch_whose_weights_were_kept():
@@ -104,42 +98,48 @@ def test_more_than_5000_points_are_drawn():
     assert longest.count("L") == 5_001
 
 
-def test_comparison_bars_print_every_metric_in_the_given_order():
+def test_panels_print_every_metric_in_the_given_order():
     rows = [
         {"model": "zeta", "mrr": 0.111, "hits@1": 0.222, "hits@3": 0.333, "hits@10": 0.444},
         {"model": "alpha", "mrr": 0.555, "hits@1": float("nan"), "hits@10": 0.666},
     ]
-    shown = texts(chart_svg(comparison_bars(rows)))
+    shown = texts(chart_svg(bar_panels(rows, METRICS, shared=True)))
     numbers = {"0.111", "0.222", "0.333", "0.444", "0.555", "0.666"}
     assert numbers | {"MRR", "HITS@1", "HITS@3", "HITS@10"} <= set(shown)
     assert shown.index("zeta") < shown.index("alpha")
     assert "NaN" not in shown
 
 
-def test_comparison_bars_draw_intervals_where_a_row_has_them():
+def test_panels_draw_intervals_where_a_row_has_them():
     rows = [
         {"model": "a", "mrr": 0.3, "mrr_low": 0.2, "mrr_high": 0.4},
         {"model": "b", "mrr": 0.1},
     ]
-    (drawn,) = comparison_bars(rows).to_dict()["datasets"].values()
+    (drawn,) = bar_panels(rows, METRICS, shared=True).to_dict()["datasets"].values()
     assert [(bar["low"], bar["value"], bar["high"]) for bar in drawn] == [
         (0.2, 0.3, 0.4),
         (0.1, 0.1, 0.1),
     ]
 
 
-def test_relation_bars_stop_at_the_limit_and_say_so():
+def test_relation_bars_keep_the_order_of_rows():
     rows = [
-        {"relation": f"r{number:02}", "model": model, "mrr": 0.5}
-        for number in range(12)
+        {"relation": f"r{number}", "model": model, "mrr": 0.5}
+        for number in (3, 1, 2)
         for model in ("SRT", "DRT")
     ]
-    shown = texts(chart_svg(relation_bars(rows, limit=10)))
-    assert [text for text in shown if re.fullmatch(r"r\d\d", text)] == [
-        f"r{number:02}" for number in range(10)
-    ]
-    assert "The first 10 of 12 relations" in shown
-    assert not any("first" in text for text in texts(chart_svg(relation_bars(rows))))
+    shown = texts(chart_svg(relation_bars(rows)))
+    assert [text for text in shown if re.fullmatch(r"r\d", text)] == ["r3", "r1", "r2"]
+    assert shown.index("SRT") < shown.index("DRT")
+
+
+def test_a_model_keeps_its_colour_where_others_are_left_out():
+    rows = [{"relation": "r", "model": "SRT", "mrr": 0.5}]
+    svg = chart_svg(relation_bars(rows, family=["ComplEx", "SRT"]))
+    assert "#D55E00" in svg
+    assert "#0072B2" not in svg
+    assert "ComplEx" not in texts(svg)
+    assert "#0072B2" in chart_svg(relation_bars(rows))
 
 
 def test_long_names_are_shortened_but_stay_apart():
@@ -157,7 +157,7 @@ def test_long_names_are_shortened_but_stay_apart():
     "chart",
     [
         training_curves({HOSTILE: records([0.1, 0.2])}),
-        comparison_bars([{"model": HOSTILE, "mrr": 0.3}]),
+        bar_panels([{"model": HOSTILE, "mrr": 0.3}], METRICS),
         relation_bars([{"relation": HOSTILE, "model": "SRT", "mrr": 0.3}]),
         mixing_heat_map(np.eye(2), HOSTILE),
     ],
@@ -200,32 +200,88 @@ def test_heat_map_refuses_what_is_no_matrix_of_numbers():
 
 @pytest.mark.parametrize(
     "draw",
-    [lambda: training_curves({"SRT": []}), lambda: comparison_bars([]), lambda: relation_bars([])],
-    ids=["training", "comparison", "relation"],
+    [
+        lambda: training_curves({"SRT": []}),
+        lambda: bar_panels([], METRICS),
+        lambda: relation_bars([]),
+        lambda: quality_against([], "size", "x"),
+        lambda: bar_panels([{"model": "a"}], METRICS),
+        lambda: search_history([]),
+    ],
+    ids=["training", "comparison", "relation", "quality", "cost", "history"],
 )
 def test_nothing_to_draw_is_said(draw):
     with pytest.raises(ReltuckerError, match="nothing to draw"):
         draw()
 
 
-def test_save_chart_writes_png_and_svg_of_one_picture(tmp_path: Path):
-    chart = mixing_heat_map(np.eye(4), "identity")
-    save_chart(chart, tmp_path / "new" / "map.png")
-    save_chart(chart, tmp_path / "new" / "map.SVG")
-    root = ET.fromstring((tmp_path / "new" / "map.SVG").read_text("utf-8"))
-    width, height = png_size((tmp_path / "new" / "map.png").read_bytes())
+def test_a_picture_has_twice_the_size_of_its_drawing():
+    svg = chart_svg(mixing_heat_map(np.eye(4), "identity"))
+    root = ET.fromstring(svg)
+    width, height = Image.open(io.BytesIO(svg_png(svg))).size
     assert width == pytest.approx(2 * float(root.attrib["width"]), abs=2)
     assert height == pytest.approx(2 * float(root.attrib["height"]), abs=2)
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["map.SVG", "map.png"]
-    with pytest.raises(ReltuckerError, match=r"\.png or \.svg"):
-        save_chart(chart, tmp_path / "map.jpg")
 
 
-def test_core_slices_draw_every_entry() -> None:
-    tensor = np.zeros((2, 2, 3))
-    tensor[0, 0, 0], tensor[1, 0, 1] = 1.0, -2.5
-    svg = chart_svg(core_slices(tensor, "a core"))
-    assert svg.count("#eeeeee") >= 10
-    assert all(f"G{l}" in svg for l in (1, 2, 3))
-    with pytest.raises(ReltuckerError, match="slice by slice"):
-        core_slices(np.zeros((100, 100, 100)), "too large")
+def fit(model: str, size: int, mrr: float) -> dict[str, object]:
+    return {"model": model, "size": size, "mrr": mrr, "mrr_low": mrr - 0.1, "mrr_high": mrr + 0.1}
+
+
+def test_models_that_share_a_size_are_drawn_apart_around_it() -> None:
+    rows = [fit("a", 50, 0.3), fit("a", 100, 0.4), fit(HOSTILE, 50, 0.2), fit(HOSTILE, 100, 0.5)]
+    chart = quality_against(rows, "size", "entity size")
+    (points,) = chart.to_dict()["datasets"].values()
+    sizes = [point["size"] for point in points]
+    assert sizes[0] < 50 < sizes[2]
+    assert sizes[1] < 100 < sizes[3]
+    assert max(abs(drawn - row["size"]) for drawn, row in zip(sizes, rows, strict=True)) < 1  # type: ignore[operator]
+    shown = texts(chart_svg(chart))
+    assert {"entity size", "MRR", "50", "100", "a"} <= set(shown)
+    assert any(text.startswith("<script>") for text in shown)
+
+
+def test_points_have_their_notes_and_true_sizes() -> None:
+    rows = [fit("a", 1000, 0.3), fit("a", 2500, 0.4), fit("b", 1700, 0.2)]
+    chart = quality_against(rows, "size", "parameters", note="size")
+    (points,) = chart.to_dict()["datasets"].values()
+    assert [point["size"] for point in points] == [1000, 2500, 1700]
+    assert {"1000", "2500", "1700"} <= set(texts(chart_svg(chart)))
+
+
+def test_panels_leave_out_what_is_unknown() -> None:
+    rows = [
+        {"fit": "a 50", "model": "a", "seconds_per_epoch": 0.1234, "seconds": 12_345.0},
+        {"fit": "b 50", "model": "b", "seconds_per_epoch": 2.0, "peak_mebibytes": None},
+    ]
+    titles = {"seconds_per_epoch": "each", "seconds": "all", "peak_mebibytes": "memory"}
+    shown = texts(chart_svg(bar_panels(rows, titles, by="fit", format=",.3~r")))
+    assert {"a 50", "b 50", "0.123", "12,300", "each"} <= set(shown)
+    assert not any("memory" in text for text in shown)
+
+
+TRIALS = [
+    {"number": 0, "state": "complete", "mrr": 0.2, "effective_parameters": 1000},
+    {"number": 1, "state": "pruned", "mrr": 0.9, "effective_parameters": 1000},
+    {"number": 2, "state": "failed", "mrr": None, "effective_parameters": None},
+    {"number": 3, "state": "complete", "mrr": 0.1, "effective_parameters": 2000},
+]
+
+
+def test_the_history_of_a_search_has_the_best_complete_trial_so_far() -> None:
+    chart = search_history(TRIALS)
+    (points,) = chart.to_dict()["datasets"].values()
+    assert [(p["number"], p["best"]) for p in points] == [(0, 0.2), (1, 0.2), (3, 0.2)]
+    assert {"complete", "pruned", "trial"} <= set(texts(chart_svg(chart)))
+
+
+def test_the_skyline_of_trials_names_the_unbeaten() -> None:
+    done = [TRIALS[0], TRIALS[3]]
+    shown = texts(chart_svg(skyline_of_trials(done, done[:1], limit=1500)))
+    assert {"0", "skyline", "beaten", "effective parameters"} <= set(shown)
+    assert "3" not in shown
+
+
+def test_the_theme_is_ours_alone() -> None:
+    """Charts that a user of the library makes keep their own look."""
+    chart_svg(slice_density(np.array([0.5, 0.25])))
+    assert alt.theme.active == "default"

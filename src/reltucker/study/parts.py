@@ -7,9 +7,10 @@ from typing import Any
 
 from reltucker.errors import ReltuckerError
 from reltucker.evaluation import PROTOCOLS, Protocol
-from reltucker.study.chart_style import AnyChart
-from reltucker.study.charts import comparison_bars, mixing_heat_map, relation_bars
-from reltucker.study.comparison_charts import cost_bars, quality_against
+from reltucker.report import Column, Table
+from reltucker.report.charts import bar_panels, quality_against, relation_bars, training_curves
+from reltucker.report.matrices import mixing_heat_map
+from reltucker.report.page import Part
 from reltucker.study.fits import Fit, Fits
 from reltucker.study.inspection import (
     MIXING_COLUMNS,
@@ -20,28 +21,36 @@ from reltucker.study.inspection import (
 from reltucker.study.quality import Certainty, check_counted, differences, qualities
 from reltucker.study.relation_wise import compare_relations
 from reltucker.study.skyline import skyline
-from reltucker.study.tables import Column, Table
 
+METRICS = {"mrr": "MRR", "hits@1": "HITS@1", "hits@3": "HITS@3", "hits@10": "HITS@10"}
+COSTS = {
+    "seconds_per_epoch": "seconds per epoch",
+    "seconds": "seconds in all",
+    "peak_mebibytes": "peak memory, MiB",
+    "epoch_gigaoperations": "billion operations per epoch",
+}
 PATTERNS = 4
 """How many of the most frequent relations are drawn where none are named."""
 
 MODEL = [Column("model", "model"), Column("d_e", "entity_dim", "d")]
+PARAMETERS = Column("parameters*", "effective_parameters", ",d")
 SIZES = [
     Column("d_r", "relation_dim", "d"),
     Column("d_r*", "effective_relation_size", ",.0f"),
-    Column("parameters*", "effective_parameters", ",d"),
+    PARAMETERS,
 ]
-QUALITY = [
-    Column(name, key, ".3f", best="max", interval=True)
-    for key, name in (
-        ("mrr", "MRR"),
-        ("hits@1", "HITS@1"),
-        ("hits@3", "HITS@3"),
-        ("hits@10", "HITS@10"),
-    )
-]
+QUALITY = [Column(name, key, ".3f", best="max", interval=True) for key, name in METRICS.items()]
 MRR = QUALITY[0]
 RUN = Column("run", "run")
+COST = [
+    Column("epochs", "epochs", ",d"),
+    Column("best epoch", "best_epoch", ",d"),
+    Column("s / epoch", "seconds_per_epoch", ",.3f"),
+    Column("s in all", "seconds", ",.1f"),
+    Column("peak MiB", "peak_mebibytes", ",.0f"),
+    Column("billion ops / epoch", "epoch_gigaoperations", ",.3f"),
+    Column("million ops / query", "query_megaoperations", ",.3f"),
+]
 DIFFERENCE = [
     Column("difference of MRR", "difference", "+.4f", interval=True),
     Column("p", "p", ".4f"),
@@ -65,16 +74,6 @@ class Options:
     certainty: Certainty = field(default_factory=Certainty)
 
 
-@dataclass(frozen=True)
-class Part:
-    """One subject: what is said about it, its tables, its charts with captions, by file name."""
-
-    heading: str
-    text: str
-    tables: dict[str, Table]
-    charts: dict[str, tuple[AnyChart, str]] = field(default_factory=dict)
-
-
 class Comparing:
     """A comparison in the making: the fits with their figures, and a method for each part."""
 
@@ -84,27 +83,30 @@ class Comparing:
         self.options = options
         self.protocol, self.certainty = options.protocol, options.certainty
         self.others = [p for p in PROTOCOLS if p != options.protocol]
+        names = [fit.name for fit in fits.fits]
         self.quality = {
-            p: dict(
-                zip(
-                    (fit.name for fit in fits.fits),
-                    qualities(fits.fits, p, self.certainty),
-                    strict=True,
-                )
-            )
+            p: dict(zip(names, qualities(fits.fits, p, self.certainty), strict=True))
             for p in PROTOCOLS
         }
         self.best_fits = self._best_fits()
         by_size = self._best_of_each(fits.fits, lambda fit: (fit.kind, fit.entity_dim))
-        self.by_size = sorted(by_size, key=lambda fit: (self._place(fit), fit.entity_dim))
+        order = [fit.kind for fit in fits.fits]
+        self.by_size = sorted(by_size, key=lambda fit: (order.index(fit.kind), fit.entity_dim))
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> dict[str, Part]:
         """All of them, in the paper's order."""
-        parts = [self.best(), self.entity_size(), self.skyline(), self.patterns()]
-        if len(self.fits.fits) > 1:
-            parts.append(self.relations())
-        parts += [self.cost(), self.baselines(), self.all_fits()]
-        return parts
+        makers: list[Callable[[], Part]] = [
+            self.best,
+            self.training,
+            self.entity_size,
+            self.skyline,
+            self.patterns,
+            *([self.relations] if len(self.fits.fits) > 1 else []),
+            self.cost,
+            self.baselines,
+            self.all_fits,
+        ]
+        return {make.__name__: make() for make in makers}
 
     # -- the parts ----------------------------------------------------------------------------
 
@@ -120,27 +122,24 @@ class Comparing:
             for fit in self.best_fits
             for p in PROTOCOLS
         ]
-        plain = [Column(column.header, column.key, ".3f", interval=True) for column in QUALITY]
-        columns_by_protocol = [Column("model", "model"), Column("protocol", "protocol"), *plain]
+        plain = [Column(name, key, ".3f", interval=True) for key, name in METRICS.items()]
+        by_protocol = [MODEL[0], Column("protocol", "protocol"), *plain, RUN]
+        chart = bar_panels(rows, METRICS, shared=True)
         return Part(
             "The best fit of each model",
             "d_r*: effective relation size; parameters*: effective number of parameters, that is "
             "free and not zero. d_r is left out where it follows from d_e.",
             {
                 "best": Table(f"Best fit of each model{up_to}", [*columns, RUN], rows),
-                "protocols": Table(
-                    "The same fits under every protocol", [*columns_by_protocol, RUN], protocols
-                ),
+                "protocols": Table("The same fits under every protocol", by_protocol, protocols),
                 "differences": self._differences(),
             },
-            {"best": (comparison_bars(rows), f"The best fit of each model{up_to}")},
+            charts={"best": (chart, f"The best fit of each model{up_to}")},
         )
 
     def _differences(self) -> Table:
         """Pairs of the best fits, or of all fits where they are of one model."""
-        compared: Sequence[Fit] = self.best_fits
-        if len(compared) == 1:
-            compared = self.fits.fits
+        compared = self.best_fits if len(self.best_fits) > 1 else self.fits.fits
         pairs = list(itertools.combinations(compared, 2))
         found = differences(pairs, self.protocol, self.certainty)
         rows = [
@@ -150,6 +149,13 @@ class Comparing:
         columns = [Column("first", "first"), Column("second", "second"), *DIFFERENCE, ADJUSTED]
         return Table("Differences, first minus second, with a paired test", columns, rows)
 
+    def training(self) -> Part:
+        """Validation MRR and loss by epoch, of the fits whose runs still have their records."""
+        epochs = {fit.kind: fit.open().epochs() for fit in self.best_fits}
+        caption = "Validation MRR and loss by epoch"
+        charts = {"training": (training_curves(epochs), caption)} if any(epochs.values()) else {}
+        return Part("Training", "The same fits while they were trained.", charts=charts)
+
     def entity_size(self) -> Part:
         """MRR against d_e."""
         rows = [self.row(fit) for fit in self.by_size]
@@ -158,13 +164,13 @@ class Comparing:
             "Quality and entity size",
             "The best fit of each model and entity size.",
             {"entity-size": Table("MRR by entity size", [*MODEL, *SIZES, MRR, RUN], rows)},
-            {"entity-size": (chart, "MRR against entity size, with intervals")},
+            charts={"entity-size": (chart, "MRR against entity size, with intervals")},
         )
 
     def skyline(self) -> Part:
         """MRR against effective parameters, dominated fits left out."""
         kept: list[Fit] = []
-        for _, group in _groups(self.fits.fits, lambda fit: fit.kind):
+        for group in _groups(self.fits.fits, lambda fit: fit.kind):
             sizes = [fit.sizes.effective_parameters for fit in group]
             kept += [group[i] for i in skyline(sizes, [self.merit(fit) for fit in group])]
         rows = [self.row(fit) for fit in kept]
@@ -176,45 +182,47 @@ class Comparing:
             "effective parameters and at least its MRR on the validation triples, and is better in "
             f"one of the two. {len(kept)} of {len(self.fits.fits)} fits stay.",
             {"skyline": Table("Fits that are not dominated", [*MODEL, *SIZES, MRR, RUN], rows)},
-            {"skyline": (chart, "MRR against effective parameters, dominated fits left out")},
+            charts={"skyline": (chart, "MRR against effective parameters")},
         )
 
     def patterns(self) -> Part:
         """|M_k| of chosen relations as heat maps."""
         fit, graph = self.sparse_fit(), self.fits.graph
         chosen = [graph.relations.find(name) for name in self.options.relations]
-        chosen = chosen or most_frequent(graph, PATTERNS)
         run = fit.open()
-        rows = [describe_mixing(run, k) for k in chosen]
-        charts: dict[str, tuple[AnyChart, str]] = {}
-        for number, (k, row) in enumerate(zip(chosen, rows, strict=True), start=1):
-            chart = mixing_heat_map(absolute_mixing(run, k), row["label"])
-            charts[f"pattern-{number}"] = (chart, f"|M| of {row['label']} in {fit.label}")
+        rows, charts = [], {}
+        for number, k in enumerate(chosen or most_frequent(graph, PATTERNS), start=1):
+            rows.append(describe_mixing(run, k))
+            label = rows[-1]["label"]
+            chart = mixing_heat_map(absolute_mixing(run, k), label)
+            charts[f"pattern-{number}"] = (chart, f"|M| of {label} in {fit.label}")
         return Part(
             "Learned sparsity patterns",
             f"|M_k| in {fit.label}: bright cells are pairs of coordinates that interact. "
             f"{fit.sizes.core_density:.4%} of its core's entries are not zero. Diagonal: the sum "
             "of the absolute diagonal values of M_k, also as a share of all absolute values.",
             {"patterns": Table(f"Mixing matrices of {fit.label}", MIXING_COLUMNS, rows)},
-            charts,
+            charts=charts,
         )
 
     def relations(self) -> Part:
         """Two fits side by side on the most frequent relations."""
         first = self.sparse_fit()
         second = self.other_fit(first)
-        found = compare_relations(self.fits, first, second, self.protocol, self.certainty)
-        names = (
-            [first.kind, second.kind] if first.kind != second.kind else [first.name, second.name]
+        relations, groups = compare_relations(
+            self.fits, first, second, self.protocol, self.certainty
         )
+        names = {"first": first.kind, "second": second.kind}
+        if first.kind == second.kind:
+            names = {"first": first.name, "second": second.name}
         columns = [
             Column("train triples", "triples", ",d"),
             Column("tested", "tested", ",d"),
             Column("diagonal", "diagonal", ",.2f"),
             *(
-                Column(f"{name} {header}", f"{which}_{key}", ".3f", interval=True)
-                for key, header in (("mrr", "MRR"), ("hits@10", "HITS@10"))
-                for which, name in zip(("first", "second"), names, strict=True)
+                Column(f"{name} {METRICS[key]}", f"{which}_{key}", ".3f", interval=True)
+                for key in ("mrr", "hits@10")
+                for which, name in names.items()
             ),
             *DIFFERENCE,
             ADJUSTED,
@@ -225,15 +233,12 @@ class Comparing:
                 "model": name,
                 **{f"mrr{end}": row.get(f"{which}_mrr{end}") for end in ("", "_low", "_high")},
             }
-            for row in found.relations
-            for which, name in zip(("first", "second"), names, strict=True)
+            for row in relations
+            for which, name in names.items()
             if row["group"] and row["tested"]
         ]
-        charts = {}
-        if bars:
-            caption = "MRR on the relations with the strongest diagonals, then with the weakest"
-            charts["relations"] = (relation_bars(bars), caption)
-        count = len(found.relations)
+        caption = "MRR on the relations with the strongest diagonals, then with the weakest"
+        count, family = len(relations), [fit.kind for fit in self.best_fits]
         return Part(
             "Relation by relation",
             f"{first.label} and {second.label} on the {count} most frequent relations of train, "
@@ -243,39 +248,25 @@ class Comparing:
                 "relation-groups": Table(
                     "The relations with the strongest and with the weakest diagonals",
                     [Column("relations", "group"), *columns],
-                    found.groups,
+                    groups,
                 ),
                 "relations": Table(
                     f"The {count} most frequent relations, strongest diagonal first",
                     [Column("relation", "label"), Column("group", "group"), *columns],
-                    found.relations,
+                    relations,
                 ),
             },
-            charts,
+            charts={"relations": (relation_bars(bars, family), caption)} if bars else {},
         )
 
     def cost(self) -> Part:
         """Time, memory and operations."""
-        rows = []
-        for fit in self.by_size:
-            row = {**self.row(fit), **fit.cost.to_dict(), "fit": f"{fit.kind} {fit.entity_dim}"}
-            memory = fit.cost.peak_memory_bytes
-            row["peak_mebibytes"] = None if memory is None else memory / 2**20
-            row["epoch_gigaoperations"] = fit.cost.epoch_operations / 1e9
-            row["query_megaoperations"] = fit.cost.query_operations / 1e6
-            rows.append(row)
-        columns = [
-            *MODEL,
-            SIZES[-1],
-            Column("epochs", "epochs", ",d"),
-            Column("best epoch", "best_epoch", ",d"),
-            Column("s / epoch", "seconds_per_epoch", ",.3f"),
-            Column("s in all", "seconds", ",.1f"),
-            Column("peak MiB", "peak_mebibytes", ",.0f"),
-            Column("billion ops / epoch", "epoch_gigaoperations", ",.3f"),
-            Column("million ops / query", "query_megaoperations", ",.3f"),
-            RUN,
+        rows = [
+            {**self.row(fit), **fit.cost, "fit": f"{fit.kind} {fit.entity_dim}"}
+            for fit in self.by_size
         ]
+        chart = bar_panels(rows, COSTS, by="fit", format=",.3~r")
+        columns = [*MODEL, PARAMETERS, *COST, RUN]
         return Part(
             "Cost",
             "Seconds per epoch are those of training alone; seconds in all include validation. "
@@ -284,7 +275,7 @@ class Comparing:
             "counted for the model that was kept: per epoch of training, forward and backward; per "
             "query to rank all entities.",
             {"cost": Table("Cost of the best fit of each model and entity size", columns, rows)},
-            {"cost": (cost_bars(rows), "Time, memory and operations")},
+            charts={"cost": (chart, "Time, memory and operations")},
         )
 
     def baselines(self) -> Part:
@@ -295,55 +286,39 @@ class Comparing:
             for earlier, later in itertools.pairwise(fits)
             if (earlier.model, earlier.entity_dim) == (later.model, later.entity_dim)
         ]
-        found = dict(
-            zip(
-                (later.name for later, _ in pairs),
-                differences(pairs, self.protocol, self.certainty),
-                strict=True,
-            )
-        )
+        found = differences(pairs, self.protocol, self.certainty)
+        by_name = {later.name: row for (later, _), row in zip(pairs, found, strict=True)}
         rows = [
             {
                 **self.row(fit),
                 "base": fit.model,
                 "model": f"{fit.kind} {fit.entity_dim}",
-                **found.get(fit.name, {}),
+                **by_name.get(fit.name, {}),
             }
             for fit in fits
         ]
-        columns = [
-            Column("model", "base"),
-            Column("d_e", "entity_dim", "d"),
-            Column("reciprocal", "reciprocal"),
-            *SIZES[1:],
-            *QUALITY,
-            *DIFFERENCE,
-            RUN,
-        ]
+        reciprocal = Column("reciprocal", "reciprocal")
+        columns = [Column("model", "base"), MODEL[1], reciprocal, *SIZES[1:], *QUALITY]
         said = (
             "Differences are those of a fit with reciprocal relations to the one without."
             if pairs
             else "No model of one entity size was fitted both with and without them."
         )
+        title = "Fits with and without reciprocal relations"
         return Part(
-            "With and without reciprocal relations",
+            title,
             "With reciprocal relations (?, k, j) is asked as (j, k^-1, ?), each inverse having an "
             f"embedding of its own. {said}",
-            {"baselines": Table("Fits with and without reciprocal relations", columns, rows)},
-            {"baselines": (comparison_bars(rows), "With and without reciprocal relations")},
+            {"baselines": Table(title, [*columns, *DIFFERENCE, RUN], rows)},
+            charts={"baselines": (bar_panels(rows, METRICS, shared=True), title)},
         )
 
     def all_fits(self) -> Part:
         """Every fit that was compared."""
+        density = Column("core density", "core_density", ".4%")
+        valid = Column("MRR on valid", "valid_mrr", ".3f", best="max")
+        columns = [RUN, *MODEL, *SIZES, density, valid, MRR]
         rows = [self.row(fit) for fit in self.fits.fits]
-        columns = [
-            RUN,
-            *MODEL,
-            *SIZES,
-            Column("core density", "core_density", ".4%"),
-            Column("MRR on valid", "valid_mrr", ".3f", best="max"),
-            MRR,
-        ]
         return Part("All fits", "In the order given.", {"fits": Table("All fits", columns, rows)})
 
     # -- what the parts share -----------------------------------------------------------------
@@ -373,20 +348,28 @@ class Comparing:
         }
 
     def sparse_fit(self) -> Fit:
-        """The named run, or the first sparse one, or the first."""
+        """The named run, or the best that learns which entries exist, or the first."""
         if self.options.sparse is not None:
             return self.fits.named(self.options.sparse)
-        return next((fit for fit in self.fits.fits if fit.is_sparse), self.fits.fits[0])
+        return self._best_learning("pattern", self.fits.fits)
 
     def other_fit(self, first: Fit) -> Fit:
-        """The named run, or the first of another model, or the first other one."""
+        """The named run, or the best other model with a fixed core, or the first of another model,
+        or the first other one."""
         if self.options.against is not None:
             other = self.fits.named(self.options.against)
             if other is first:
                 raise ReltuckerError(f"{other.name} cannot be compared with itself by relation")
             return other
         others = [fit for fit in self.fits.fits if fit is not first]
-        return next((fit for fit in others if fit.model != first.model), others[0])
+        others = [fit for fit in others if fit.model != first.model] or others
+        return self._best_learning("nothing", others)
+
+    def _best_learning(self, what: str, fits: Sequence[Fit]) -> Fit:
+        """The best fit whose core learns just this, those without reciprocal relations before the
+        others; without any, the first fit."""
+        own = [fit for fit in fits if fit.learns == what]
+        return max(own, key=lambda fit: (not fit.reciprocal, self.merit(fit)), default=fits[0])
 
     def _best_fits(self) -> list[Fit]:
         limit = self.options.max_entity_dim
@@ -399,16 +382,13 @@ class Comparing:
         """The fit with the highest merit for each key; of equal ones that with fewer parameters."""
         return [
             max(group, key=lambda fit: (self.merit(fit), -fit.sizes.effective_parameters))
-            for _, group in _groups(fits, key)
+            for group in _groups(fits, key)
         ]
 
-    def _place(self, fit: Fit) -> int:
-        return [other.kind for other in self.fits.fits].index(fit.kind)
 
-
-def _groups(fits: Iterable[Fit], key: Callable[[Fit], Any]) -> list[tuple[Any, list[Fit]]]:
-    """Fits by key, in the order of first mention."""
+def _groups(fits: Iterable[Fit], key: Callable[[Fit], Any]) -> list[list[Fit]]:
+    """Fits of one key together, in the order of first mention."""
     groups: dict[Any, list[Fit]] = {}
     for fit in fits:
         groups.setdefault(key(fit), []).append(fit)
-    return list(groups.items())
+    return list(groups.values())

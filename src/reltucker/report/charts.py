@@ -1,0 +1,271 @@
+"""Charts of fits and of searches, each defined once for page, PNG and SVG."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from reltucker.report.texts import printable
+from reltucker.report.theme import (
+    DASHES,
+    INK,
+    PALETTE,
+    SHAPES,
+    THEME,
+    AnyChart,
+    by_model,
+    drawing,
+    finite,
+    measure,
+    model_legend,
+    names_axis,
+    names_of,
+    nothing_to_draw,
+    with_ends,
+)
+
+PNG_SCALE = 2
+Rows = Sequence[Mapping[str, Any]]
+
+
+# -- fits -------------------------------------------------------------------------------------
+
+
+def training_curves(epochs: Mapping[str, Rows]) -> AnyChart:
+    """Validation MRR and training loss by epoch, one line for each model.
+
+    `epochs` has the records of epochs.jsonl for each model. A point marks the epoch whose weights
+    were kept, that of the best validation MRR; without validation triples there is only the loss.
+    """
+    points = [
+        {
+            "model": model,
+            "epoch": record["epoch"],
+            "loss": finite(record.get("loss")),
+            "mrr": finite(record.get("valid", {}).get("seen", {}).get("mrr")),
+            "best": bool(record.get("best")),
+        }
+        for model, records in epochs.items()
+        for record in records
+    ]
+    models = names_of(points)
+    # Not every epoch is validated, and a line breaks where a value is missing.
+    judged = [point for point in points if point["mrr"] is not None]
+    # The epoch whose weights were kept is the last that was the best when it ended.
+    kept = {point["model"]: point for point in judged if point["best"]}
+    epoch = alt.X("epoch:Q", title="epoch").axis(tickMinStep=1, format="d")
+    epoch = epoch.scale(nice=False, padding=8)
+    legend = model_legend(symbolType="stroke", symbolSize=320, symbolOpacity=1)
+    color = by_model(alt.Color, models, legend=legend)
+    dash = by_model(alt.StrokeDash, models, DASHES, each=len(PALETTE), legend=legend)
+
+    def line(of: Rows) -> Any:
+        # A line through one epoch would be invisible.
+        chart = drawing(of, "an epoch").mark_line(strokeWidth=2, point=len(of) == len(models))
+        return chart.encode(x=epoch, color=color, strokeDash=dash).properties(width=560)
+
+    loss = line(points).encode(y=measure("loss", "training loss")).properties(height=160)
+    if not judged:
+        return loss
+    axes = {"x": epoch.title(None), "y": measure("mrr", "validation MRR (● best epoch)")}
+    mrr = line(judged).encode(**axes).properties(height=280)
+    if kept:
+        mark = drawing(list(kept.values())).mark_point(
+            filled=True, size=110, opacity=1, stroke="white", strokeWidth=1.5
+        )
+        mrr += mark.encode(color=color, **axes)
+    return alt.vconcat(mrr, loss, spacing=14)
+
+
+def bar_panels(
+    rows: Rows,
+    measures: Mapping[str, str],
+    *,
+    by: str = "model",
+    format: str = ".3f",
+    shared: bool = False,
+    width: int = 160,
+) -> AnyChart:
+    """A panel for each of the measures (key to title), with a bar and its number for each row.
+
+    What a row lacks is left out. Ends of intervals, such as `mrr_low` and `mrr_high`, are drawn as
+    a line over the bar. Bars are named by the key `by`, which must tell the rows apart, and
+    coloured by `model`. The panels have one scale if it is `shared`, else one each.
+    """
+    names, models = names_of(rows, by), names_of(rows)
+    found = {
+        title: [
+            {"name": row[by], "model": row["model"], **ends}
+            for row in rows
+            if (ends := with_ends(row, key)) is not None
+        ]
+        for key, title in measures.items()
+    }
+    tops = {title: max(bar["high"] for bar in bars) for title, bars in found.items() if bars}
+    panels: list[Any] = []
+    for title, top in tops.items():
+        # Room for the number behind the longest bar.
+        end = 1.35 * (max(tops.values()) if shared else top) or 1.0
+        value = alt.X("value:Q", title=title).scale(domain=[0, end], nice=False)
+        value = value.axis(tickCount=3, format=format.replace(".3f", ".3~r"), grid=False)
+        base = drawing(found[title]).encode(x=value, y=names_axis("name", names, labels=not panels))
+        bar = base.mark_bar().encode(color=by_model(alt.Color, models))
+        spread = base.mark_rule(color=INK, strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
+        number = base.mark_text(align="left", dx=4)
+        number = number.encode(x="high:Q", text=alt.Text("value:Q", format=format))
+        panel = alt.layer(bar, spread, number)
+        panels.append(panel.properties(width=width, height=alt.Step(26)))
+    if not panels:
+        raise nothing_to_draw("a row with one of " + ", ".join(measures))
+    return alt.hconcat(*panels, spacing=18)
+
+
+def relation_bars(rows: Rows, family: Sequence[str] = ()) -> AnyChart:
+    """MRR of each model by relation, both in the order of rows.
+
+    A row has the keys `relation`, `model` and `mrr`, and where it has an interval, `mrr_low` and
+    `mrr_high`. Models of the `family` have the colours of a chart that shows all of it.
+    """
+    bars: list[dict[str, Any]] = [
+        {"relation": row["relation"], "model": row["model"], **found}
+        for row in rows
+        if (found := with_ends(row, "mrr")) is not None
+    ]
+    relations, models = names_of(bars, "relation"), names_of(bars)
+    relation = names_axis("relation", relations)
+    relation = relation.scale(domain=relations, paddingInner=0.25, paddingOuter=0.15)
+    base = drawing(bars, "a relation with an MRR")
+    base = base.encode(y=relation, yOffset=alt.YOffset("model:N", sort=models))
+    value = alt.X("value:Q", title="MRR").scale(domain=[0, 1])
+    known = list(family) if set(models) <= set(family) else models
+    color = by_model(alt.Color, known, legend=model_legend(values=models))
+    bar = base.mark_bar().encode(x=value, color=color)
+    spread = base.mark_rule(color=INK).encode(x=alt.X("low:Q", title="MRR"), x2="high:Q")
+    step = alt.Step(16 if len(models) == 1 else 9, **{"for": "offset"})
+    return (bar + spread).properties(width=460, height=step)
+
+
+def quality_against(rows: Rows, key: str, title: str, *, note: str | None = None) -> AnyChart:
+    """MRR with its interval against a size, a line for each model.
+
+    A row has the keys `model`, `mrr`, `mrr_low`, `mrr_high` and `key`; the value of `note` is
+    written beside the point. Models that share a size are drawn a little apart.
+    """
+    points: list[dict[str, Any]] = [
+        {
+            "model": row["model"],
+            "size": float(row[key]),
+            **found,
+            "note": "" if note is None else str(row[note]),
+        }
+        for row in rows
+        if (found := with_ends(row, "mrr")) is not None
+    ]
+    models, sizes = names_of(points), [point["size"] for point in points]
+    axis = alt.Axis(format="~s", tickCount=6)
+    if len(set(sizes)) < len(sizes):
+        axis = alt.Axis(format=",d", values=sorted(set(sizes)))
+        step = 0.008 * (max(sizes) - min(sizes) or max(sizes))
+        for point in points:
+            point["size"] += step * (models.index(point["model"]) - (len(models) - 1) / 2)
+    size = alt.X("size:Q", title=title, axis=axis).scale(zero=False, padding=24, nice=False)
+    legend = model_legend(symbolOpacity=1)
+    base = drawing(points, "a fit").encode(x=size, color=by_model(alt.Color, models, legend=legend))
+    y = measure("value", "MRR")
+    spread = base.mark_rule(strokeWidth=1.5).encode(y=measure("low", "MRR"), y2="high:Q")
+    line = base.mark_line(strokeWidth=1.5, opacity=0.6).encode(y=y)
+    mark = base.mark_point(filled=True, size=80, opacity=1)
+    mark = mark.encode(y=y, shape=by_model(alt.Shape, models, SHAPES, legend=legend))
+    text = base.mark_text(align="left", dx=7, dy=-7, fontSize=11).encode(y=y, text="note:N")
+    return alt.layer(line, spread, mark, text).properties(width=560, height=320)
+
+
+# -- searches ---------------------------------------------------------------------------------
+
+
+def search_history(rows: Rows) -> AnyChart:
+    """Validation MRR by trial, with the best so far as a line.
+
+    A row has the keys `number`, `state` and `mrr`; one without an MRR is left out.
+    """
+    points, best = [], 0.0
+    for row in rows:
+        if row["mrr"] is not None:
+            best = max(best, row["mrr"]) if row["state"] == "complete" else best
+            chosen = {key: row[key] for key in ("number", "state", "mrr")}
+            points.append({**chosen, "best": best or None})
+    number = alt.X("number:Q", title="trial").axis(tickMinStep=1, format="d")
+    number = number.scale(nice=False, padding=12, zero=False)
+    state = alt.Color("state:N", title=None).scale(
+        domain=["complete", "pruned"], range=[PALETTE[0], PALETTE[4]]
+    )
+    if "pruned" not in names_of(points, "state"):
+        state = state.legend(None)
+    base = drawing(points, "a trial with an MRR").encode(x=number)
+    line = base.mark_line(interpolate="step-after", color=PALETTE[1], strokeWidth=2)
+    dots = base.mark_point(filled=True, size=70, opacity=0.9)
+    dots = dots.encode(y=measure("mrr", "validation MRR (line: best so far)"), color=state)
+    return (line.encode(y="best:Q") + dots).properties(width=560, height=280)
+
+
+def skyline_of_trials(rows: Rows, front: Rows, limit: int | None = None) -> AnyChart:
+    """Validation MRR against effective parameters; a line joins the trials that none beats.
+
+    A row has the keys `number`, `mrr` and `effective_parameters`. `limit` draws a budget.
+    """
+    keys, best = ("number", "mrr", "effective_parameters"), {row["number"] for row in front}
+    points: list[dict[str, Any]] = [
+        {
+            **{key: row[key] for key in keys},
+            "kind": "skyline" if row["number"] in best else "beaten",
+        }
+        for row in rows
+    ]
+    points.sort(key=lambda point: (point["kind"], point["effective_parameters"]))
+    on_front = drawing([p for p in points if p["kind"] == "skyline"], "a trial with an MRR")
+    size = alt.X("effective_parameters:Q", title="effective parameters")
+    size = size.scale(type="log", nice=False, padding=24)
+    size = size.axis(format="~s", labelOverlap=True, tickCount=6)
+    mrr = alt.Y("mrr:Q", title="validation MRR").scale(zero=False, padding=14)
+    color = alt.Color("kind:N", title=None, sort=["skyline", "beaten"])
+    color = color.scale(domain=["skyline", "beaten"], range=[PALETTE[0], "#b5b5b5"])
+    line = on_front.mark_line(interpolate="step-after", color=PALETTE[0], strokeWidth=2)
+    dots = drawing(points).mark_point(filled=True, size=80, opacity=1)
+    names = on_front.mark_text(dy=-11, fontSize=11)
+    chart = line.encode(x=size, y=mrr) + dots.encode(x=size, y=mrr, color=color)
+    chart += names.encode(x=size, y=mrr, text=alt.Text("number:Q", format="d"))
+    if limit is not None:
+        rule = drawing([{"effective_parameters": limit}])
+        rule = rule.mark_rule(strokeDash=[4, 4], color=PALETTE[1], strokeWidth=1.5)
+        chart += rule.encode(x=size)
+    return chart.properties(width=560, height=300)
+
+
+# -- pictures ---------------------------------------------------------------------------------
+
+
+def chart_svg(chart: AnyChart) -> str:
+    """The chart in the common look as an SVG document, safe to parse as XML whatever its names
+    hold."""
+    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+    with alt.theme.enable(THEME):
+        specification = _printable_inside(chart.to_dict())
+    svg = vl_convert.vegalite_to_svg(specification, vl_version=version, allowed_base_urls=[])
+    return str(svg)
+
+
+def svg_png(svg: str) -> bytes:
+    """An SVG document as PNG, at twice its nominal size."""
+    return bytes(vl_convert.svg_to_png(svg, scale=PNG_SCALE))
+
+
+def _printable_inside(value: Any) -> Any:
+    """A JSON value with every string in it printable."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {key: _printable_inside(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_printable_inside(inner) for inner in value]
+    return value
