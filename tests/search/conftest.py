@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from reltucker.graph import KnowledgeGraph
-from reltucker.search import Plan, Space
-from reltucker.search.search import make_plan
+from reltucker.search import Plan, Space, make_plan
 from reltucker.search.space import Parameter
 from reltucker.training import Recipe
 from tests.conftest import disjoint, random_graph, write_graph
@@ -39,17 +38,8 @@ def quick_plan(graph: KnowledgeGraph, **options: Any) -> Plan:
     """A plan over SPACE; options are those of make_plan, and `recipe` and `space`."""
     recipe = options.pop("recipe", quick_recipe())
     space = options.pop("space", SPACE)
-    chosen = {"sampler": "random", "pruner": "none", "objective": "mrr", **options}
-    return make_plan(
-        recipe,
-        space_of(space),
-        graph,
-        chosen["sampler"],
-        chosen["pruner"],
-        chosen["objective"],
-        max_parameters=chosen.get("max_parameters"),
-        seed=chosen.get("seed", 0),
-    )
+    sampler = options.pop("sampler", "random")
+    return make_plan(recipe, space_of(space), graph, sampler, **options)
 
 
 @pytest.fixture(scope="session")

@@ -13,12 +13,10 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
-from reltucker.search.bookkeeping import counted, history
 from reltucker.search.storage import open_storage, storage_url
-from reltucker.search.trial import FOLDER, worker_of
+from reltucker.search.trials import FOLDER, WORKER, counted, history
 from reltucker.training import RunFolder
 
 COMMAND = [sys.executable, "-c", "from reltucker.cli import main; main()", "search"]
@@ -68,17 +66,11 @@ class Search:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
-        self.storage.remove_session()
-        self.storage.engine.dispose()
-
-    @cached_property
-    def storage(self) -> RDBStorage:
-        return open_storage(self.url)
 
     @cached_property
     def study(self) -> optuna.Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        return optuna.load_study(study_name="small-distmult", storage=self.storage)
+        return optuna.load_study(study_name="small-distmult", storage=open_storage(self.url))
 
     def trials(self) -> list[FrozenTrial]:
         return self.study.trials
@@ -106,9 +98,7 @@ class Search:
 
 
 def process_of(trial: FrozenTrial) -> int:
-    worker = worker_of(trial)
-    assert worker is not None
-    return int(worker.rpartition("/")[2])
+    return int(trial.user_attrs[WORKER].rpartition("/")[2])
 
 
 def wait_for(what: Callable[[], list[FrozenTrial]], count: int = 1) -> list[FrozenTrial]:

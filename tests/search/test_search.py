@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from reltucker.errors import GraphError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph
 from reltucker.graph.catalog import open_graph
 from reltucker.run import open_run
-from reltucker.search import run_search
-from reltucker.search.search import SearchResult, prepare
+from reltucker.search import SearchResult, run_search, workers
+from reltucker.search.folder import SearchFolder
 from reltucker.search.storage import open_storage, storage_url
+from reltucker.search.trials import OVER_BUDGET
+from reltucker.search.workers import BrokenTrialError
 from reltucker.study.search_report import write_report
 from reltucker.training import Recipe, RunFolder
 from tests.conftest import random_graph, write_graph
@@ -213,8 +216,8 @@ def test_a_folder_that_was_being_made_is_taken_up(
     with monkeypatch.context() as context:
         context.setattr(KnowledgeGraph, "save", stop)
         with pytest.raises(KeyboardInterrupt):
-            prepare(out, "small", plan, graph)
-    prepare(out, "small", plan, graph)
+            SearchFolder(out).prepare("small", plan, graph)
+    SearchFolder(out).prepare("small", plan, graph)
     assert len(KnowledgeGraph.load(out / "graph").test) == 0
 
 
@@ -235,10 +238,44 @@ def test_a_storage_that_fails_is_told_of(
     def lost(*_: object) -> None:
         raise OperationalError("SELECT 1", {}, Exception("server closed the connection"))
 
-    monkeypatch.setattr("reltucker.search.search.plan_trials", lost)
+    monkeypatch.setattr("reltucker.search.search.release", lost)
     with pytest.raises(StudyError, match=r"the storage failed .* the same command goes on"):
         run_search(
             quick_recipe(graph_files), space_of(SPACE), out=tmp_path / "o", trials=1, progress=False
+        )
+
+
+def test_a_limit_that_hardly_anything_keeps_is_told(tmp_path: Path, graph_files: Path) -> None:
+    (tmp_path / "o").mkdir()
+    storage = open_storage(f"sqlite:///{tmp_path / 'study.db'}")
+    study = optuna.create_study(study_name="s", storage=storage, direction="maximize")
+    for _ in range(21):
+        study.add_trial(optuna.trial.create_trial(value=0.0, user_attrs={OVER_BUDGET: 20_000}))
+    with pytest.raises(StudyError, match="21 settings had more than 10,000"):
+        run_search(
+            quick_recipe(graph_files),
+            space_of(SPACE),
+            out=tmp_path / "o",
+            trials=1,
+            max_parameters=10_000,
+            study="s",
+            storage=f"sqlite:///{tmp_path / 'study.db'}",
+            progress=False,
+        )
+
+
+def test_a_programming_error_in_a_trial_ends_the_search_with_its_traceback(
+    tmp_path: Path, graph_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = (
+        "from reltucker.search import objective, workers\n"
+        "objective.Training.run = lambda self: {}['a bug']\n"
+        "workers.main()"
+    )
+    monkeypatch.setattr(workers, "COMMAND", (sys.executable, "-c", program))
+    with pytest.raises(BrokenTrialError, match=r"Traceback(.|\n)*KeyError: 'a bug'"):
+        run_search(
+            quick_recipe(graph_files), space_of(SPACE), out=tmp_path / "o", trials=2, progress=False
         )
 
 

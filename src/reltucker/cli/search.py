@@ -83,8 +83,7 @@ def command(
     The same command goes on with a search that was stopped or killed. Every trial is a run in
     OUT/trials; the best model is the run OUT/best, and OUT/report.html shows the whole search.
     """
-    from reltucker.search import parse_count, run_search
-    from reltucker.search.inputs import recipe_and_space
+    from reltucker.search import parse_count, recipe_and_space, run_search
     from reltucker.study.search_report import write_report
 
     flags: dict[str, Any] = {"model.name": model, "train.epochs": epochs, "graph.labels": labels}
