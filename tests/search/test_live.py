@@ -71,13 +71,12 @@ def test_a_search_that_goes_on_does_not_tell_everything_again(
     assert "trial 3: valid MRR" not in text
 
 
-def test_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_running_trials_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown(view_on(True), 1, monkeypatch)
     assert "study: 4 of 9 trials, best valid MRR 0.3125 (trial 3)" in text
-    rows = [line.split() for line in text.splitlines()]
-    assert ["4", "2", "0.2000", "learning_rate", "0.123"] in rows
-    assert ["5", "learning_rate", "0.123"] in rows
-    assert ["6", "7", "learning_rate", "0.123"] in rows
+    assert "trial 4: epoch 2 MRR 0.2000, learning_rate 0.123" in text
+    assert "trial 5: begins, learning_rate 0.123" in text
+    assert "trial 6: epoch 7, learning_rate 0.123" in text
 
 
 def test_the_time_left_follows_from_finished_trials() -> None:

@@ -1,17 +1,13 @@
-"""The live view of a search: a table on a terminal, plain lines elsewhere."""
+"""The live view of a search: kept up to date on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from statistics import mean
-from typing import Any
 
-import rich.box
 from optuna.trial import FrozenTrial, TrialState
-from rich.console import Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from reltucker.progress import LINE_SECONDS, duration, error_console
@@ -47,7 +43,8 @@ class LiveView(ExitStack):
         kept = counted(trials)
         running = [trial for trial in kept if trial.state == TrialState.RUNNING]
         if self._live is not None:
-            self._live.update(Group(Text(self._summary(kept)), _table(running)))
+            lines = [f"  trial {t.number}: {_state(t)}, {_settings(t)}" for t in running[:SHOWN]]
+            self._live.update(Text("\n".join([self._summary(kept), *lines])))
             return
         finished = {trial.number: trial for trial in kept if trial.state.is_finished()}
         if self._told is None:  # what an earlier start has done is told in one line
@@ -94,19 +91,6 @@ class LiveView(ExitStack):
         self.console.print(line, markup=False)
 
 
-def _table(running: Sequence[FrozenTrial]) -> Table:
-    table = Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
-    for header in ("trial", "epoch", "valid MRR"):
-        table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("settings")
-    for trial in running[:SHOWN]:
-        epoch, mrr = trial.user_attrs.get(PROGRESS, ("", None))
-        settings = (f"{key.rpartition('.')[2]} {_show(v)}" for key, v in trial.params.items())
-        shown = "" if mrr is None else f"{mrr:.4f}"
-        table.add_row(str(trial.number), str(epoch), shown, Text(", ".join(settings)))
-    return table
-
-
 def _state(trial: FrozenTrial) -> str:
     if PROGRESS not in trial.user_attrs:
         return "begins"
@@ -122,5 +106,9 @@ def _ending(trial: FrozenTrial) -> str:
     return "pruned" if trial.state == TrialState.PRUNED else "failed"
 
 
-def _show(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def _settings(trial: FrozenTrial) -> str:
+    shown = (
+        f"{key.rpartition('.')[2]} {f'{value:.3g}' if isinstance(value, float) else value}"
+        for key, value in trial.params.items()
+    )
+    return ", ".join(shown)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from bisect import bisect_left
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -80,20 +81,18 @@ class Plan(BaseModel):
         points = grid_of(self.distributions())
         if self.max_parameters is None:
             return points
-        fits: dict[tuple[Any, ...], bool] = {}
-        for point in points:
-            sizes = tuple(point.get(key) for key in SIZES)
-            if sizes not in fits:
-                fits[sizes] = self.recipe_for(point)[0] is not None
-        return [point for point in points if fits[tuple(point.get(key) for key in SIZES)]]
+        keys = [key for key in SIZES if key in self.space]
+
+        @cache
+        def fits(sizes: tuple[int, ...]) -> bool:
+            return self.recipe_for(dict(zip(keys, sizes, strict=True)))[0] is not None
+
+        return [point for point in points if fits(tuple(point[key] for key in keys))]
 
     def largest(self) -> int:
         """The effective parameters of the largest model of the space: the worst that can be."""
-        sizes = {
-            key: max(extremes(distribution))
-            for key, distribution in self.distributions().items()
-            if key in SIZES
-        }
+        space = self.distributions()
+        sizes = {key: max(extremes(space[key])) for key in SIZES if key in space}
         recipe = adjusted(self.recipe, sizes, self.adjustments)
         return bounds_of(recipe, self.entities, self.relations).most
 

@@ -65,20 +65,15 @@ class SearchResult:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, as `reltucker search --json` prints it; the protocols are those of test."""
-        folder = SearchFolder(self.out)
-        skyline: dict[str, Any] = {}
-        if self.plan.objective == "skyline":
-            skyline["skyline"] = [
-                {**self.point(row), "recipe": str(folder.recipe(row))}
-                for row in self.outcome.skyline
-            ]
+        folder, front = SearchFolder(self.out), self.outcome.skyline
+        points = [{**self.point(row), "recipe": str(folder.recipe(row))} for row in front]
         return {
             "study": self.study,
             "trials": len(self.outcome.rows),
             "failed": self.outcome.count("failed"),
             "pruned": self.outcome.count("pruned"),
             "best": self.best,
-            **skyline,
+            **({"skyline": points} if self.plan.objective == "skyline" else {}),
             "run": str(self.run),
             **self.test,
         }
@@ -133,9 +128,8 @@ def run_search(
     if join:
         return None
     outcome = outcome_of(found, plan)
-    run = _keep_best(folder, plan, outcome, graph, progress)
-    test = _judge(folder, run, outcome, progress, judge)
-    result = SearchResult(folder.path, name, plan, outcome, run, test)
+    test = _finish(folder, plan, outcome, graph, judge, progress)
+    result = SearchResult(folder.path, name, plan, outcome, folder.best, test)
     folder.write_result(result.to_dict())
     return result
 
@@ -217,10 +211,18 @@ def _run_trials(study: Study, job: Job, view: LiveView, join: bool) -> None:
 # -- the end ----------------------------------------------------------------------------------
 
 
-def _keep_best(
-    folder: SearchFolder, plan: Plan, outcome: Outcome, graph: KnowledgeGraph, progress: bool
-) -> Path:
-    """Write trials and recipes; the best model's run, trained again if another machine has it."""
+def _finish(
+    folder: SearchFolder,
+    plan: Plan,
+    outcome: Outcome,
+    graph: KnowledgeGraph,
+    judge: bool,
+    progress: bool,
+) -> dict[str, Any]:
+    """Write trials, recipes and the best model's run; its figures on test by protocol.
+
+    What an earlier start has done with the same best trial is not done again.
+    """
     write_with(folder.path / "trials.parquet", outcome.frame().write_parquet)
     best = outcome.best
     if best is None:
@@ -232,10 +234,14 @@ def _keep_best(
     if plan.objective == "skyline":
         for row in outcome.skyline:
             _recipe_of(plan, outcome, row).save(folder.recipe(row))
-    if folder.result(best) is None:
+    figures = folder.result(best)
+    if figures is None:
         _train_if_elsewhere(folder.trial(best), recipe, without_test(graph), progress)
         folder.keep_best(folder.trial(best), graph)
-    return folder.best
+        figures = {}
+    if judge and not set(PROTOCOLS) <= set(figures):
+        figures = Run(folder.best).evaluate("test", progress=progress).to_dict()
+    return {protocol: figures[protocol] for protocol in PROTOCOLS if protocol in figures}
 
 
 def _recipe_of(plan: Plan, outcome: Outcome, row: dict[str, Any]) -> Recipe:
@@ -256,14 +262,3 @@ def _train_if_elsewhere(path: Path, recipe: Recipe, graph: KnowledgeGraph, progr
         training = Training(recipe, graph, folder, shown)
         training.restore()
         training.run()
-
-
-def _judge(
-    folder: SearchFolder, run: Path, outcome: Outcome, progress: bool, judge: bool
-) -> dict[str, Any]:
-    """The figures of the best run on test by protocol, unless an earlier start has them."""
-    assert outcome.best is not None
-    figures = folder.result(outcome.best) or {}
-    if judge and not set(PROTOCOLS) <= set(figures):
-        figures = Run(run).evaluate("test", progress=progress).to_dict()
-    return {protocol: figures[protocol] for protocol in PROTOCOLS if protocol in figures}

@@ -237,12 +237,11 @@ def suggest(trial: Trial, key: str, distribution: BaseDistribution) -> Any:
     """Ask Optuna for the value of one setting."""
     if isinstance(distribution, CategoricalDistribution):
         return trial.suggest_categorical(key, distribution.choices)
-    if isinstance(distribution, IntDistribution):
-        low, high = distribution.low, distribution.high
-        return trial.suggest_int(key, low, high, step=distribution.step, log=distribution.log)
-    assert isinstance(distribution, FloatDistribution)
+    assert isinstance(distribution, IntDistribution | FloatDistribution)
+    is_integer = isinstance(distribution, IntDistribution)
+    draw: Any = trial.suggest_int if is_integer else trial.suggest_float
     bounds = distribution.low, distribution.high
-    return trial.suggest_float(key, *bounds, step=distribution.step, log=distribution.log)
+    return draw(key, *bounds, step=distribution.step, log=distribution.log)
 
 
 def grid_values(key: str, distribution: BaseDistribution) -> list[Any]:
