@@ -267,6 +267,25 @@ def test_a_run_that_had_ended_is_not_trained_again(
     assert bench.study.trials[1].value == first.value
 
 
+def test_a_worker_leaves_a_trial_that_another_one_has_now(
+    graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sleep(self: Reporter, record: dict[str, Any]) -> None:
+        bench.study.tell(self.trial.number, state=TrialState.FAIL)
+        original(self, record)
+
+    def leave(code: int) -> None:
+        raise KeyboardInterrupt(code)
+
+    bench = Bench(tmp_path, quick_plan(graph), graph, 1)
+    original = Reporter.epoch
+    monkeypatch.setattr(Reporter, "epoch", sleep)
+    monkeypatch.setattr(objective.os, "_exit", leave)
+    with pytest.raises(KeyboardInterrupt, match=str(objective.LOST)):
+        bench.work()
+    assert len(RunFolder(tmp_path / "trials" / "0").epochs()) == 1
+
+
 def test_a_trial_is_given_up_after_some_deaths(
     graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,6 +326,18 @@ def test_trials_of_living_workers_are_left_alone_and_stale_ones_released(
     bench.release()  # which finds nothing more to do
     states = [t.state for t in bench.study.trials]
     assert states == [running, fail, fail, fail, waiting, waiting, waiting]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "goal"), [("gp", "mrr"), ("gp", "skyline"), ("tpe", "skyline")]
+)
+def test_samplers_go_on_beyond_their_random_beginning(
+    sampler: str, goal: str, graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = quick_plan(graph, sampler=sampler, objective=goal)
+    trials = work_at_once(Bench(tmp_path, plan, graph, 12), monkeypatch, 1)
+    assert [t.state for t in trials] == [TrialState.COMPLETE] * 12
+    assert len({t.params["train.learning_rate"] for t in trials}) > 10
 
 
 def work_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch, workers: int) -> list[FrozenTrial]:

@@ -36,14 +36,14 @@ class SearchFolder:
 
     def prepare(self, study: str, plan: Plan, graph: KnowledgeGraph) -> None:
         """Make the folder, or see that it belongs to the same search."""
-        earlier = self.plan()
-        if earlier is not None:
-            if earlier[0] != study:
+        begun = self.plan()
+        if begun is not None:
+            name, earlier = begun
+            if name != study:
                 raise StudyError(
-                    f"{self.path} holds the study {earlier[0]!r}; choose another --out for "
-                    f"{study!r}"
+                    f"{self.path} holds the study {name!r}; choose another --out for {study!r}"
                 )
-            check_same(str(self.path), earlier[1], plan)
+            plan.check_same(earlier, str(self.path))
         elif not is_free(self.path):
             raise StudyError(f"{self.path} exists and holds no search; choose another --out")
         try:
@@ -112,16 +112,6 @@ def run_of(out: Path, row: dict[str, Any]) -> Path:
 def without_test(graph: KnowledgeGraph) -> KnowledgeGraph:
     """The graph as trials see it."""
     return replace(graph, test=graph.test[:0])
-
-
-def check_same(where: str, earlier: Plan, plan: Plan) -> None:
-    """Refuse to go on with another plan than the search was begun with."""
-    different = plan.differences(earlier)
-    if different:
-        raise StudyError(
-            f"{where} was begun with another {' and '.join(different)}; go on with the same, or "
-            "begin a new search with another --out (and --study)"
-        )
 
 
 def first_line(error: BaseException) -> str:

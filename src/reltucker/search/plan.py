@@ -96,10 +96,15 @@ class Plan(BaseModel):
         recipe = adjusted(self.recipe, sizes, self.adjustments)
         return bounds_of(recipe, self.entities, self.relations).most
 
-    def differences(self, other: "Plan") -> list[str]:
-        """The names of what two plans have different."""
-        own, others = (json.loads(plan.model_dump_json()) for plan in (self, other))
-        return [name for name in own if own[name] != others[name]]
+    def check_same(self, earlier: "Plan", where: str) -> None:
+        """Refuse to go on with another plan than the search was begun with."""
+        own, before = (json.loads(plan.model_dump_json()) for plan in (self, earlier))
+        different = [name for name in own if own[name] != before[name]]
+        if different:
+            raise StudyError(
+                f"{where} was begun with another {' and '.join(different)}; go on with the same, "
+                "or begin a new search with another --out (and --study)"
+            )
 
     def trial_count(self, trials: int | None) -> int:
         """How many trials are run: what was asked for, but no more than there are grid points."""

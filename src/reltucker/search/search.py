@@ -19,7 +19,7 @@ from reltucker.graph import KnowledgeGraph
 from reltucker.graph.catalog import open_graph
 from reltucker.progress import TrainingProgress
 from reltucker.run import Run
-from reltucker.search.folder import SearchFolder, check_same, first_line, without_test
+from reltucker.search.folder import SearchFolder, first_line, without_test
 from reltucker.search.live import LiveView
 from reltucker.search.outcome import Outcome, outcome_of
 from reltucker.search.plan import ObjectiveName, Plan, PrunerName, SamplerName, make_plan
@@ -175,7 +175,7 @@ def _open_study(job: Job, total: int | None) -> Study:
         if PLAN not in study.user_attrs:
             study.set_user_attr(PLAN, job.plan.model_dump(mode="json"))
         earlier = Plan.model_validate(study.user_attrs[PLAN])
-        check_same(f"the study {job.study!r}", earlier, job.plan)
+        job.plan.check_same(earlier, f"the study {job.study!r}")
         if total is not None:
             study.set_user_attr(TOTAL, total)
     return study
