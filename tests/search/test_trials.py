@@ -275,13 +275,13 @@ def test_a_worker_leaves_a_trial_that_another_one_has_now(
         original(self, record)
 
     def leave(code: int) -> None:
-        raise KeyboardInterrupt(code)
+        raise SystemExit(code)
 
     bench = Bench(tmp_path, quick_plan(graph), graph, 1)
     original = Reporter.epoch
     monkeypatch.setattr(Reporter, "epoch", sleep)
     monkeypatch.setattr(objective.os, "_exit", leave)
-    with pytest.raises(KeyboardInterrupt, match=str(objective.LOST)):
+    with pytest.raises(SystemExit, match=str(objective.LOST)):
         bench.work()
     assert len(RunFolder(tmp_path / "trials" / "0").epochs()) == 1
 
