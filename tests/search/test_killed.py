@@ -138,11 +138,10 @@ def check_all_done_once(trials: list[FrozenTrial], outs: list[Path], count: int,
 
 def is_alive(process: int) -> bool:
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    # One that has ended and was not yet waited for.
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return state != "Z"  # one that has ended and was not yet waited for
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there is no kill -9")

@@ -196,7 +196,7 @@ def _run_trials(study: Study, job: Job, view: LiveView, join: bool) -> None:
                     f"{over} settings had more than {job.plan.max_parameters:,} effective "
                     "parameters; give the space smaller sizes"
                 )
-            remaining = left(study)
+            remaining = left(study, trials)
             running = [trial for trial in trials if trial.state == TrialState.RUNNING]
             workers.attend(remaining, sum(map(is_here, running)))
             if not remaining and not len(workers) and (join or not running):

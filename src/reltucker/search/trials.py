@@ -36,9 +36,8 @@ def counted(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     return [t for t in trials if OVER_BUDGET not in t.user_attrs and t.number not in retried]
 
 
-def left(study: Study) -> int:
+def left(study: Study, trials: Sequence[FrozenTrial]) -> int:
     """How many trials can still be taken: those that wait, and those that are yet to be drawn."""
-    trials = study.get_trials(deepcopy=False)
     waiting = sum(trial.state == TrialState.WAITING for trial in trials)
     return waiting + max(0, int(study.user_attrs.get(TOTAL, 0)) - len(counted(trials)))
 

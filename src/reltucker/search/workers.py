@@ -68,9 +68,10 @@ def work(job: Job) -> None:
             # Alone from counting to the settings of the trial that is taken, so that no trial is
             # taken twice and none too many. The objective ends the turn before it trains.
             turn.enter_context(study_lock(job.storage))
-            if not left(study):
+            trials = study.get_trials(deepcopy=False)
+            if not left(study, trials):
                 return
-            study.sampler = sampler(len(study.get_trials(deepcopy=False)))
+            study.sampler = sampler(len(trials))
             study.optimize(partial(objective, taken=turn.close), n_trials=1)
 
 
