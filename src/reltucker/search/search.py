@@ -1,6 +1,7 @@
 """A search from its beginning to the best model: plan, trials, result."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import optuna
 from optuna import Study
 from optuna.exceptions import StorageInternalError
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
 from reltucker.atomic import write_with
@@ -183,29 +184,34 @@ def _open_study(job: Job, total: int | None) -> Study:
 
 def _run_trials(study: Study, job: Job, view: LiveView, join: bool) -> None:
     """Have all trials run, here and elsewhere; those whose workers die are taken up again."""
-    workers = Workers(job)
-    try:
-        while True:
-            with study_lock(job.storage):
-                release(study)
-            trials = study.get_trials(deepcopy=False)
-            view.update(trials)
-            over = sum(OVER_BUDGET in trial.user_attrs for trial in trials)
-            if over > TOO_MANY * view.total:
-                raise StudyError(
-                    f"{over} settings had more than {job.plan.max_parameters:,} effective "
-                    "parameters; give the space smaller sizes"
-                )
-            remaining = left(study, trials)
-            running = [trial for trial in trials if trial.state == TrialState.RUNNING]
-            workers.attend(remaining, sum(map(is_here, running)))
-            if not remaining and not len(workers) and (join or not running):
-                return
-            time.sleep(POLL_SECONDS)
-    finally:
-        workers.stop()
+
+    def look() -> tuple[list[FrozenTrial], int]:
         with study_lock(job.storage):
             release(study)
+        trials = study.get_trials(deepcopy=False)
+        return trials, left(study, trials)
+
+    workers = Workers(job)
+    # The database is read in a thread, where Ctrl-C cannot break into a transaction.
+    with ThreadPoolExecutor(1) as reader:
+        try:
+            while True:
+                trials, remaining = reader.submit(look).result()
+                view.update(trials)
+                over = sum(OVER_BUDGET in trial.user_attrs for trial in trials)
+                if over > TOO_MANY * view.total:
+                    raise StudyError(
+                        f"{over} settings had more than {job.plan.max_parameters:,} effective "
+                        "parameters; give the space smaller sizes"
+                    )
+                running = [trial for trial in trials if trial.state == TrialState.RUNNING]
+                workers.attend(remaining, sum(map(is_here, running)))
+                if not remaining and not len(workers) and (join or not running):
+                    return
+                time.sleep(POLL_SECONDS)
+        finally:
+            workers.stop()
+            reader.submit(look).result()
 
 
 # -- the end ----------------------------------------------------------------------------------
