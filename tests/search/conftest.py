@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from reltucker.graph import KnowledgeGraph
-from reltucker.search import Plan, Space
-from reltucker.search.search import make_plan
+from reltucker.search import Plan, SearchResult, Space, make_plan, run_search
+from reltucker.search import search as search_module
 from reltucker.search.space import Parameter
+from reltucker.search.workers import Workers, work
 from reltucker.training import Recipe
 from tests.conftest import disjoint, random_graph, write_graph
 
@@ -39,17 +40,26 @@ def quick_plan(graph: KnowledgeGraph, **options: Any) -> Plan:
     """A plan over SPACE; options are those of make_plan, and `recipe` and `space`."""
     recipe = options.pop("recipe", quick_recipe())
     space = options.pop("space", SPACE)
-    chosen = {"sampler": "random", "pruner": "none", "objective": "mrr", **options}
-    return make_plan(
-        recipe,
-        space_of(space),
-        graph,
-        chosen["sampler"],
-        chosen["pruner"],
-        chosen["objective"],
-        max_parameters=chosen.get("max_parameters"),
-        seed=chosen.get("seed", 0),
-    )
+    sampler = options.pop("sampler", "random")
+    return make_plan(recipe, space_of(space), graph, sampler, **options)
+
+
+class WorkerHere(Workers):
+    """Does the work in this very process, where the process is not the subject."""
+
+    def attend(self, left: int, running: int) -> None:
+        if left:
+            work(self.job)
+
+
+def search_here(space: dict[str, dict[str, Any]], recipe: Recipe, **options: Any) -> SearchResult:
+    """A search without processes of its own."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(search_module, "Workers", WorkerHere)
+        patched.setattr(search_module, "POLL_SECONDS", 0.0)
+        result = run_search(recipe, space_of(space), progress=False, **options)
+    assert result is not None
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -16,9 +16,8 @@ import pytest
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
-from reltucker.search.bookkeeping import counted, history
 from reltucker.search.storage import open_storage, storage_url
-from reltucker.search.trial import FOLDER, worker_of
+from reltucker.search.trials import FOLDER, WORKER, counted, history
 from reltucker.training import RunFolder
 
 COMMAND = [sys.executable, "-c", "from reltucker.cli import main; main()", "search"]
@@ -95,6 +94,7 @@ class Search:
             trial
             for trial in trials
             if trial.state == TrialState.RUNNING
+            and WORKER in trial.user_attrs
             and 4 <= len(trial.intermediate_values) < EPOCHS - 8
         ]
 
@@ -106,9 +106,7 @@ class Search:
 
 
 def process_of(trial: FrozenTrial) -> int:
-    worker = worker_of(trial)
-    assert worker is not None
-    return int(worker.rpartition("/")[2])
+    return int(trial.user_attrs[WORKER].rpartition("/")[2])
 
 
 def wait_for(what: Callable[[], list[FrozenTrial]], count: int = 1) -> list[FrozenTrial]:
@@ -138,53 +136,47 @@ def check_all_done_once(trials: list[FrozenTrial], outs: list[Path], count: int,
         assert sorted(trial.intermediate_values) == list(range(1, EPOCHS + 1))
 
 
+def is_alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"  # one that has ended and was not yet waited for
+
+
 @pytest.mark.skipif(os.name != "posix", reason="there is no kill -9")
-def test_a_killed_worker_and_a_killed_search_lose_no_trial(
+def test_a_search_may_be_killed_or_stopped_and_loses_no_trial(
     graph_files: Path, tmp_path: Path
 ) -> None:
-    with Search(graph_files, tmp_path / "o", "--trials", "4", "--workers", "2") as search:
+    with Search(graph_files, tmp_path / "o", "--trials", "2") as search:
         process = search.start()
-        # One worker alone: the search replaces it.
+        # The worker alone: the search replaces it.
         victim = wait_for(search.running)[0]
         early = RunFolder(search.out / "trials" / victim.user_attrs[FOLDER]).epochs()
         os.kill(process_of(victim), signal.SIGKILL)
         assert process.poll() is None
-        # The search itself, whose workers end with it.
+        # Ctrl-C, which says how to go on.
         victims = wait_for(lambda: [t for t in search.running() if t.number != victim.number])
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+        assert (process.returncode, output) == (130, "")
+        assert "a search by the same command" in errors
+        assert "Traceback" not in errors
+        assert not is_alive(process_of(victims[0]))
+        states = [trial.state for trial in search.trials()]
+        assert states.count(TrialState.WAITING) == 1
+        assert states.count(TrialState.RUNNING) == 0
+        # The search itself, whose worker ends with it.
+        process = search.start()
+        (last,) = wait_for(search.running)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-        for trial in victims:
-            wait_for(lambda trial=trial: [] if is_alive(process_of(trial)) else [trial])
+        wait_for(lambda: [] if is_alive(process_of(last)) else [last])
         result = search.finished(search.start())
-        assert (result["trials"], result["failed"], result["pruned"]) == (4, 0, 0)
+        assert (result["trials"], result["failed"], result["pruned"]) == (2, 0, 0)
         trials = search.trials()
-        check_all_done_once(trials, [search.out], 4, result["best"]["number"])
-        assert sum(trial.state == TrialState.FAIL for trial in trials) >= 2
+        check_all_done_once(trials, [search.out], 2, result["best"]["number"])
+        assert sum(trial.state == TrialState.FAIL for trial in trials) == 3
         # What the killed worker had done was kept, down to its seconds.
         late = RunFolder(search.out / "trials" / victim.user_attrs[FOLDER]).epochs()
         assert late[: len(early) - 2] == early[:-2]
-
-
-def is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    # One that has ended and was not yet waited for.
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="there is no SIGINT")
-def test_a_stopped_search_says_how_to_go_on(graph_files: Path, tmp_path: Path) -> None:
-    with Search(graph_files, tmp_path / "o", "--trials", "1") as search:
-        process = search.start()
-        (victim,) = wait_for(search.running)
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
-        assert process.returncode == 130
-        assert output == ""
-        assert "a search by the same command" in errors
-        assert "Traceback" not in errors
-        assert not is_alive(process_of(victim))
-        states = [trial.state for trial in search.trials()]
-        assert states == [TrialState.FAIL, TrialState.WAITING]

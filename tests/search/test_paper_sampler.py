@@ -1,10 +1,6 @@
 """The paper's sampler: 8 random points, then arg max of mean + deviation; nothing twice."""
 
-import contextlib
-import threading
 import warnings
-from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +9,8 @@ import pytest
 from optuna.distributions import CategoricalDistribution
 from sklearn.gaussian_process import GaussianProcessRegressor
 
-from reltucker.search.paper_sampler import POINT, PaperSampler
+from reltucker.search import PaperSampler
 from reltucker.search.space import grid_of
-from reltucker.search.storage import open_storage, study_lock
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -48,7 +43,7 @@ def objective(trial: optuna.Trial) -> float:
 
 
 def sampler(seed: int = 0) -> PaperSampler:
-    return PaperSampler(GRID, DISTRIBUTIONS, lock=contextlib.nullcontext, seed=seed)
+    return PaperSampler(GRID, DISTRIBUTIONS, seed=seed)
 
 
 def features(point: dict[str, Any]) -> list[float]:
@@ -108,10 +103,11 @@ def test_the_first_eight_points_of_each_size_are_drawn_by_the_seed_alone(
 
 def test_no_point_is_tried_twice_until_the_grid_is_used_up() -> None:
     few = GRID[:9]  # of one size, the last by the Gaussian process
-    own = PaperSampler(few, DISTRIBUTIONS, lock=contextlib.nullcontext)
+    own = PaperSampler(few, DISTRIBUTIONS)
     study = optuna.create_study(direction="maximize", sampler=own)
     study.optimize(objective, n_trials=len(few))
-    assert sorted(trial.system_attrs[POINT] for trial in study.trials) == list(range(9))
+    tried = [trial.params for trial in study.trials]
+    assert all(point in tried for point in few)
     with pytest.raises(ValueError, match="every point"):
         study.optimize(objective, n_trials=1)
 
@@ -124,41 +120,16 @@ def test_running_trials_count_as_seen() -> None:
     assert len(set(points)) == 20
 
 
-def test_trials_in_parallel_do_not_repeat_a_point(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'study.db'}"
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    optuna.create_study(study_name="s", storage=open_storage(url), direction="maximize")
-    barrier = threading.Barrier(4)
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            storage = open_storage(url)  # of its own, as in a process of its own
-            own = PaperSampler(GRID, DISTRIBUTIONS, lock=lambda: study_lock(storage))
-            study = optuna.load_study(study_name="s", storage=storage, sampler=own)
-            barrier.wait()
-            study.optimize(objective, n_trials=5)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    trials = optuna.load_study(study_name="s", storage=open_storage(url)).trials
-    assert len(trials) == 20
-    assert len({tuple(trial.params.values()) for trial in trials}) == 20
-    assert Counter(t.params["model.entity_dim"] for t in trials) == {50: 10, 100: 10}
-
-
 def test_a_trial_that_is_resumed_keeps_its_point() -> None:
     study = optuna.create_study(direction="maximize", sampler=sampler())
     study.optimize(objective, n_trials=3)
-    point = study.trials[1].system_attrs[POINT]
-    waiting = optuna.trial.create_trial(
-        state=optuna.trial.TrialState.WAITING, system_attrs={POINT: point}
+    first = study.trials[1]
+    study.add_trial(
+        optuna.trial.create_trial(
+            state=optuna.trial.TrialState.WAITING,
+            params=first.params,
+            distributions=first.distributions,
+        )
     )
-    study.add_trial(waiting)
-    assert study.ask(DISTRIBUTIONS).params == GRID[point]
+    assert study.ask(DISTRIBUTIONS).params == first.params
+    assert study.ask(DISTRIBUTIONS).params not in [trial.params for trial in study.trials[:4]]

@@ -90,7 +90,7 @@ def url() -> Iterator[str]:
 def test_machines_share_a_study_and_a_killed_worker_loses_nothing(
     url: str, graph_files: Path, tmp_path: Path
 ) -> None:
-    options = ["--storage", url, "--trials", "5", "--workers"]
+    options = ["--storage", url, "--trials", "3", "--workers"]
     with (
         Search(graph_files, tmp_path / "first", *options, "1") as first,
         Search(graph_files, tmp_path / "second", *options, "2") as second,
@@ -105,9 +105,9 @@ def test_machines_share_a_study_and_a_killed_worker_loses_nothing(
         os.kill(process_of(victim), signal.SIGKILL)
         result = first.finished(process)
         assert second.finished(helper) == {"joined": True}
-        assert (result["trials"], result["failed"], result["pruned"]) == (5, 0, 0)
+        assert (result["trials"], result["failed"], result["pruned"]) == (3, 0, 0)
         assert result["seen"]["queries"] > 0
         trials = first.trials()
         assert trials[victim.number].state == TrialState.FAIL
-        check_all_done_once(trials, [first.out, second.out], 5, result["best"]["number"])
+        check_all_done_once(trials, [first.out, second.out], 3, result["best"]["number"])
         assert "secret" not in (first.out / "search.json").read_text()

@@ -1,7 +1,8 @@
-"""A search as a whole, with worker processes: its result folder, and its blindness to test."""
+"""A search as a whole: its result folder, its blindness to test, what ends it."""
 
 import json
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,15 @@ from reltucker.errors import GraphError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph
 from reltucker.graph.catalog import open_graph
 from reltucker.run import open_run
-from reltucker.search import run_search
+from reltucker.search import SearchResult, run_search, workers
+from reltucker.search.folder import SearchFolder
 from reltucker.search.report import write_report
-from reltucker.search.search import SearchResult, prepare
 from reltucker.search.storage import open_storage, storage_url
+from reltucker.search.trials import OVER_BUDGET
+from reltucker.search.workers import BrokenTrialError
 from reltucker.training import Recipe, RunFolder
 from tests.conftest import random_graph, write_graph
-from tests.search.conftest import SPACE, quick_plan, quick_recipe, space_of
+from tests.search.conftest import SPACE, quick_plan, quick_recipe, search_here, space_of
 
 PROTOCOLS = {"standard", "seen", "paper"}
 
@@ -50,14 +53,11 @@ class Looks:
 def searched(
     tmp_path_factory: pytest.TempPathFactory, graph_files: Path
 ) -> tuple[SearchResult, Looks]:
-    """A search with two workers, watched."""
+    """A search, watched."""
     out = tmp_path_factory.mktemp("search") / "out"
     with pytest.MonkeyPatch.context() as patched:
         looks = Looks(out, patched)
-        result = run_search(
-            quick_recipe(graph_files), space_of(SPACE), out=out, trials=6, workers=2, progress=False
-        )
-    assert result is not None
+        result = search_here(SPACE, quick_recipe(graph_files), out=out, trials=6)
     write_report(result)
     return result, looks
 
@@ -133,11 +133,9 @@ def test_pictures_and_page(searched: tuple[SearchResult, Looks]) -> None:
     assert f"{result.test['paper']['mrr']:.4f}" in page
 
 
-def again(result: SearchResult, graph_files: Path, **changes: Any) -> SearchResult | None:
-    options: dict[str, Any] = {"out": result.out, "trials": 6, "progress": False, **changes}
-    recipe = options.pop("recipe", quick_recipe(graph_files))
-    space = options.pop("space", SPACE)
-    return run_search(recipe, space_of(space), **options)
+def again(result: SearchResult, graph_files: Path, **changes: Any) -> SearchResult:
+    options = {"out": result.out, "trials": 6, **changes}
+    return search_here(options.pop("space", SPACE), quick_recipe(graph_files), **options)
 
 
 def test_a_search_that_has_ended_is_not_done_again(
@@ -146,7 +144,6 @@ def test_a_search_that_has_ended_is_not_done_again(
     result, _ = searched
     looks = Looks(result.out, monkeypatch)
     found = again(result, graph_files)
-    assert found is not None
     assert found.to_dict() == result.to_dict()
     assert looks.seen == []
 
@@ -213,20 +210,14 @@ def test_a_folder_that_was_being_made_is_taken_up(
     with monkeypatch.context() as context:
         context.setattr(KnowledgeGraph, "save", stop)
         with pytest.raises(KeyboardInterrupt):
-            prepare(out, "small", plan, graph)
-    prepare(out, "small", plan, graph)
+            SearchFolder(out).prepare("small", plan, graph)
+    SearchFolder(out).prepare("small", plan, graph)
     assert len(KnowledgeGraph.load(out / "graph").test) == 0
 
 
 def test_only_a_study_that_exists_can_be_joined(tmp_path: Path, graph_files: Path) -> None:
     with pytest.raises(StudyError, match="no study 'small-distmult' to join"):
-        run_search(
-            quick_recipe(graph_files),
-            space_of(SPACE),
-            out=tmp_path / "o",
-            join=True,
-            progress=False,
-        )
+        search_here(SPACE, quick_recipe(graph_files), out=tmp_path / "o", join=True)
 
 
 def test_a_storage_that_fails_is_told_of(
@@ -235,10 +226,42 @@ def test_a_storage_that_fails_is_told_of(
     def lost(*_: object) -> None:
         raise OperationalError("SELECT 1", {}, Exception("server closed the connection"))
 
-    monkeypatch.setattr("reltucker.search.search.plan_trials", lost)
+    monkeypatch.setattr("reltucker.search.search.release", lost)
     with pytest.raises(StudyError, match=r"the storage failed .* the same command goes on"):
         run_search(
             quick_recipe(graph_files), space_of(SPACE), out=tmp_path / "o", trials=1, progress=False
+        )
+
+
+def test_a_limit_that_hardly_anything_keeps_is_told(tmp_path: Path, graph_files: Path) -> None:
+    storage = open_storage(f"sqlite:///{tmp_path / 'study.db'}")
+    study = optuna.create_study(study_name="s", storage=storage, direction="maximize")
+    for _ in range(21):
+        study.add_trial(optuna.trial.create_trial(value=0.0, user_attrs={OVER_BUDGET: 20_000}))
+    with pytest.raises(StudyError, match="21 settings had more than 10,000"):
+        search_here(
+            SPACE,
+            quick_recipe(graph_files),
+            out=tmp_path / "o",
+            trials=1,
+            max_parameters=10_000,
+            study="s",
+            storage=f"sqlite:///{tmp_path / 'study.db'}",
+        )
+
+
+def test_a_programming_error_in_a_trial_ends_the_search_with_its_traceback(
+    tmp_path: Path, graph_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = (
+        "from reltucker.search import objective, workers\n"
+        "objective.Training.run = lambda self: {}['a bug']\n"
+        "workers.main()"
+    )
+    monkeypatch.setattr(workers, "COMMAND", (sys.executable, "-c", program))
+    with pytest.raises(BrokenTrialError, match=r"Traceback(.|\n)*KeyError: 'a bug'"):
+        run_search(
+            quick_recipe(graph_files), space_of(SPACE), out=tmp_path / "o", trials=2, progress=False
         )
 
 
@@ -275,15 +298,7 @@ def test_the_skyline_has_a_recipe_for_each_point(tmp_path: Path, graph_files: Pa
         "train.learning_rate": {"values": [0.3]},
     }
     recipe = quick_recipe(graph_files, train__epochs=12)
-    result = run_search(
-        recipe,
-        space_of(space),
-        out=tmp_path / "o",
-        sampler="grid",
-        objective="skyline",
-        progress=False,
-    )
-    assert result is not None
+    result = search_here(space, recipe, out=tmp_path / "o", sampler="grid", objective="skyline")
     write_report(result)
     figures = result.to_dict()
     assert figures["trials"] == 4

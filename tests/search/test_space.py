@@ -9,8 +9,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from reltucker.errors import RecipeError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES
-from reltucker.search.inputs import recipe_and_space
-from reltucker.search.space import SHIPPED, Space, adjusted, grid_of
+from reltucker.search.space import SHIPPED, Space, adjusted, grid_of, recipe_and_space
 from reltucker.training import Recipe
 from tests.search.conftest import quick_plan, quick_recipe
 

@@ -1,5 +1,6 @@
 """Trials as a worker runs them: figures, failures, pruning, resuming, budgets, planning."""
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -10,16 +11,28 @@ import pytest
 import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
-from reltucker.errors import RunError, StudyError
+from reltucker.errors import RunError
 from reltucker.graph import KnowledgeGraph
 from reltucker.run import train
-from reltucker.search import bookkeeping, trial
-from reltucker.search.bookkeeping import Releaser, counted, history, plan_trials
+from reltucker.search import objective
+from reltucker.search.objective import Reporter
 from reltucker.search.outcome import Outcome, outcome_of
 from reltucker.search.plan import Plan
-from reltucker.search.storage import MAX_RETRIES, open_storage
-from reltucker.search.trial import FAILURE, FOLDER, OVER_BUDGET, WORKER, Reporter, worker_name
-from reltucker.search.worker import Job, graph_folder, work
+from reltucker.search.storage import open_storage, study_lock
+from reltucker.search.trials import (
+    FAILURE,
+    FIGURES,
+    FOLDER,
+    MAX_RETRIES,
+    OVER_BUDGET,
+    TOTAL,
+    WORKER,
+    counted,
+    history,
+    release,
+    worker_name,
+)
+from reltucker.search.workers import Job, work
 from reltucker.training import CHECKPOINT, RunFolder
 from tests.search.conftest import quick_plan, quick_recipe
 
@@ -32,28 +45,25 @@ class Bench:
 
     def __init__(self, out: Path, plan: Plan, graph: KnowledgeGraph, trials: int) -> None:
         self.out, self.plan, self.trials = out, plan, trials
-        replace(graph, test=graph.test[:0]).save(graph_folder(out))
+        replace(graph, test=graph.test[:0]).save(out / "graph")
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self.storage = open_storage(f"sqlite:///{out / 'study.db'}")
-        directions = ["maximize", "minimize"][: 2 if plan.objective == "skyline" else 1]
+        self.url = f"sqlite:///{out / 'study.db'}"
+        self.storage = open_storage(self.url)
         self.study = optuna.create_study(
-            study_name="s", storage=self.storage, directions=directions
+            study_name="s", storage=self.storage, directions=plan.directions()
         )
-        self.job = Job(
-            plan=plan,
-            study="s",
-            storage=f"sqlite:///{out / 'study.db'}",
-            out=out,
-            number=1,
-            heartbeat=15,
-            is_alone=True,
-        )
+        self.job = Job(plan=plan, study="s", storage=self.url, out=out, workers=1)
 
     def work(self) -> list[FrozenTrial]:
-        """Plan and run all trials; returns those that count."""
-        plan_trials(self.study, self.plan, self.trials)
+        """Run all trials; returns those that count."""
+        self.study.set_user_attr(TOTAL, self.trials)
+        self.release()
         work(self.job)
         return counted(self.study.trials)
+
+    def release(self) -> None:
+        with study_lock(self.url):
+            release(self.study)
 
     def outcome(self) -> Outcome:
         return outcome_of(self.study, self.plan)
@@ -93,28 +103,45 @@ def test_a_failed_trial_is_recorded_as_the_worst_and_ends_nothing(
             raise MemoryError
         if len(calls) == 3:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-        if len(calls) == 4:
-            raise ZeroDivisionError("a bug")
         return original(self)
 
-    original = trial.Training.run
-    monkeypatch.setattr(trial.Training, "run", fail_by_turns)
-    bench = Bench(tmp_path, quick_plan(graph), graph, 6)
+    original = objective.Training.run
+    monkeypatch.setattr(objective.Training, "run", fail_by_turns)
+    bench = Bench(tmp_path, quick_plan(graph), graph, 5)
     trials = bench.work()
     assert [t.user_attrs.get(FAILURE) for t in trials] == [
         "training diverged in epoch 1",
         "out of memory",
         "out of memory",
-        "ZeroDivisionError: a bug",
         None,
         None,
     ]
-    assert [t.value for t in trials[:4]] == [0.0] * 4
+    assert [t.value for t in trials[:3]] == [0.0] * 3
     outcome = bench.outcome()
-    assert outcome.count("failed") == 4
+    assert outcome.count("failed") == 3
     assert outcome.best is not None
-    assert outcome.best["number"] in (4, 5)
+    assert outcome.best["number"] in (3, 4)
     assert outcome.frame()["reason"].null_count() == 2
+
+
+@pytest.mark.parametrize(
+    "error", [TypeError("a bug"), AssertionError(), KeyError("x"), RuntimeError("memory format")]
+)
+def test_a_programming_error_ends_the_worker(
+    error: Exception, graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Any) -> dict[str, Any]:
+        raise error
+
+    bench = Bench(tmp_path, quick_plan(graph), graph, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(objective.Training, "run", broken)
+        with pytest.raises(type(error)):
+            bench.work()
+    # When it is mended, the same command goes on with the trial.
+    trials = bench.work()
+    assert [t.state for t in trials] == [TrialState.COMPLETE] * 2
+    assert history(trials[0]) == [0]
 
 
 def test_a_diverging_learning_rate_is_such_a_failure(graph: KnowledgeGraph, tmp_path: Path) -> None:
@@ -134,13 +161,12 @@ def test_a_full_disk_is_no_fault_of_a_trial(
 
     bench = Bench(tmp_path, quick_plan(graph), graph, 2)
     with monkeypatch.context() as patched:
-        patched.setattr(trial.Training, "run", full)
+        patched.setattr(objective.Training, "run", full)
         with pytest.raises(OSError, match="No space"):
             bench.work()
-    assert [t.state for t in counted(bench.study.trials)].count(TrialState.WAITING) == 2
     trials = bench.work()
     assert [t.state for t in trials] == [TrialState.COMPLETE] * 2
-    assert history(trials[-1]) == [0]
+    assert history(trials[0]) == [0]
 
 
 @pytest.mark.parametrize("pruner", ["median", "halving"])
@@ -188,7 +214,7 @@ def interrupted(bench: Bench, monkeypatch: pytest.MonkeyPatch, after: int) -> No
     original = Reporter.epoch
     with monkeypatch.context() as patched:
         patched.setattr(Reporter, "epoch", die)
-        patched.setattr(trial.os, "getpid", lambda: GONE)
+        patched.setattr(objective.os, "getpid", lambda: GONE)
         with pytest.raises(Killed):
             bench.work()
 
@@ -203,11 +229,11 @@ def test_an_interrupted_trial_goes_on_from_its_checkpoint(
     before = folder.epochs()
     assert len(before) == 4
     assert bench.study.trials[0].state == TrialState.RUNNING
-    Releaser(bench.study).release()
+    bench.release()
     assert bench.study.trials[0].state == TrialState.FAIL
     trials = bench.work()
     assert [t.state for t in trials] == [TrialState.COMPLETE] * 2
-    resumed = trials[-1]
+    resumed = trials[0]
     assert (resumed.user_attrs[FOLDER], history(resumed)) == ("0", [0])
     assert resumed.params == bench.study.trials[0].params
     assert sorted(resumed.intermediate_values) == [1, 2, 3, 4, 5, 6]
@@ -236,9 +262,28 @@ def test_a_run_that_had_ended_is_not_trained_again(
         user_attrs={FOLDER: first.user_attrs[FOLDER]},
     )
     bench.study.add_trial(again)
-    monkeypatch.setattr(trial, "Training", None)
+    monkeypatch.setattr(objective, "Training", None)
     work(bench.job)
     assert bench.study.trials[1].value == first.value
+
+
+def test_a_worker_leaves_a_trial_that_another_one_has_now(
+    graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sleep(self: Reporter, record: dict[str, Any]) -> None:
+        bench.study.tell(self.trial.number, state=TrialState.FAIL)
+        original(self, record)
+
+    def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    bench = Bench(tmp_path, quick_plan(graph), graph, 1)
+    original = Reporter.epoch
+    monkeypatch.setattr(Reporter, "epoch", sleep)
+    monkeypatch.setattr(objective.os, "_exit", leave)
+    with pytest.raises(SystemExit, match=str(objective.LOST)):
+        bench.work()
+    assert len(RunFolder(tmp_path / "trials" / "0").epochs()) == 1
 
 
 def test_a_trial_is_given_up_after_some_deaths(
@@ -247,7 +292,7 @@ def test_a_trial_is_given_up_after_some_deaths(
     bench = Bench(tmp_path, quick_plan(graph), graph, 1)
     for _ in range(MAX_RETRIES + 1):
         interrupted(bench, monkeypatch, after=1)
-        Releaser(bench.study).release()
+        bench.release()
     assert bench.work()[0].state == TrialState.FAIL
     (row,) = bench.outcome().rows
     assert row["state"] == "failed"
@@ -255,23 +300,21 @@ def test_a_trial_is_given_up_after_some_deaths(
 
 
 def test_trials_of_living_workers_are_left_alone_and_stale_ones_released(
-    graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     bench = Bench(tmp_path, quick_plan(graph), graph, 4)
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    plan_trials(bench.study, bench.plan, 4)
     with pytest.warns(UserWarning, match="[Hh]eartbeat"):
-        asked = [bench.study.ask() for _ in range(4)]
-    here, elsewhere, earlier, _ = asked
-    here.set_user_attr(WORKER, [here.number, worker_name(1)])
-    elsewhere.set_user_attr(WORKER, [elsewhere.number, f"elsewhere/1/{GONE}"])
-    # Taken up again a moment ago: it still names whom it was taken from.
-    earlier.set_user_attr(WORKER, [77, worker_name(GONE)])
-    for t in asked[:3]:
+        here, elsewhere, gone, _ = asked = [bench.study.ask() for _ in range(4)]
+    here.set_user_attr(WORKER, worker_name(1))
+    elsewhere.set_user_attr(WORKER, f"elsewhere/1/{GONE}")
+    gone.set_user_attr(WORKER, worker_name(GONE))
+    for t in asked:
         bench.storage.record_heartbeat(t._trial_id)
-    releaser = Releaser(bench.study)
-    releaser.release()
-    assert [t.state for t in bench.study.trials] == [TrialState.RUNNING] * 4
+    bench.release()
+    # The last one names nobody: whoever was taking it died before it could.
+    running, fail, waiting = TrialState.RUNNING, TrialState.FAIL, TrialState.WAITING
+    states = [t.state for t in bench.study.trials]
+    assert states == [running, running, fail, fail, waiting, waiting]
     with bench.storage.engine.begin() as connection:
         connection.execute(
             sqlalchemy.text(
@@ -279,16 +322,66 @@ def test_trials_of_living_workers_are_left_alone_and_stale_ones_released(
             ),
             {"id": elsewhere._trial_id},
         )
-    releaser.release()
+    bench.release()
+    bench.release()  # which finds nothing more to do
     states = [t.state for t in bench.study.trials]
-    assert states[elsewhere.number] == TrialState.FAIL
-    assert states.count(TrialState.RUNNING) == 3
-    assert states.count(TrialState.WAITING) == 1
-    # Whoever took a trial and never named itself is dead after a while.
-    monkeypatch.setattr(bookkeeping, "UNNAMED_SECONDS", -1.0)
-    releaser.release()
-    states = [t.state for t in bench.study.trials]
-    assert states[:4].count(TrialState.RUNNING) == 1
+    assert states == [running, fail, fail, fail, waiting, waiting, waiting]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "goal"), [("gp", "mrr"), ("gp", "skyline"), ("tpe", "skyline")]
+)
+def test_samplers_go_on_beyond_their_random_beginning(
+    sampler: str, goal: str, graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = quick_plan(graph, sampler=sampler, objective=goal)
+    trials = work_at_once(Bench(tmp_path, plan, graph, 12), monkeypatch, 1)
+    assert [t.state for t in trials] == [TrialState.COMPLETE] * 12
+    assert len({t.params["train.learning_rate"] for t in trials}) > 10
+
+
+def work_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch, workers: int) -> list[FrozenTrial]:
+    """Run all trials by workers that begin together; nothing is trained."""
+
+    def trained(self: Any, trial: optuna.Trial, *_: object) -> dict[str, Any]:
+        return {"seen": {"mrr": 0.1 / (1 + trial.number)}, **dict.fromkeys(FIGURES, 1)}
+
+    monkeypatch.setattr(objective.Objective, "_trained", trained)
+    bench.study.set_user_attr(TOTAL, bench.trials)
+    with ThreadPoolExecutor(workers) as pool:
+        for done in [pool.submit(work, bench.job) for _ in range(workers)]:
+            done.result()
+    return bench.study.trials
+
+
+# warnings.catch_warnings does not keep threads apart.
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize("sampler", ["paper", "grid"])
+def test_workers_take_every_point_once(
+    sampler: str, graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = {
+        "model.entity_dim": {"values": [2, 4]},
+        "train.entity_dropout": {"low": 0.0, "high": 0.5, "step": 0.05},
+    }
+    bench = Bench(tmp_path, quick_plan(graph, space=space, sampler=sampler), graph, 18)
+    trials = work_at_once(bench, monkeypatch, 3)
+    assert [t.state for t in trials] == [TrialState.COMPLETE] * 18
+    assert len({tuple(t.params.values()) for t in trials}) == 18
+    sizes = Counter(t.params["model.entity_dim"] for t in trials)
+    assert sizes == {2: 9, 4: 9} or sampler == "grid"
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_what_is_drawn_follows_from_the_seed_however_many_workers_there_are(
+    graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+    for workers in (1, 3):
+        bench = Bench(tmp_path / str(workers), quick_plan(graph, seed=7), graph, 9)
+        drawn.append([t.params for t in work_at_once(bench, monkeypatch, workers)])
+    assert drawn[0] == drawn[1]
+    assert len({tuple(params.values()) for params in drawn[0]}) == 9
 
 
 def test_settings_over_the_limit_are_drawn_again_and_not_trained(
@@ -344,16 +437,6 @@ def test_a_grid_is_tried_point_by_point_and_goes_on(graph: KnowledgeGraph, tmp_p
     bench.trials = 6
     points = [tuple(t.params.values()) for t in bench.work()]
     assert len(set(points)) == len(points) == 6
-
-
-def test_a_limit_that_hardly_anything_keeps_is_told(graph: KnowledgeGraph, tmp_path: Path) -> None:
-    bench = Bench(tmp_path, quick_plan(graph, max_parameters=10_000), graph, 1)
-    for _ in range(21):
-        bench.study.add_trial(
-            optuna.trial.create_trial(value=0.0, user_attrs={OVER_BUDGET: 20_000})
-        )
-    with pytest.raises(StudyError, match="21 settings had more than 10,000"):
-        plan_trials(bench.study, bench.plan, 1)
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")

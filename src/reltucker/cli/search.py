@@ -1,38 +1,12 @@
 """`reltucker search`: find the settings of the best model."""
 
 import re
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from reltucker.cli.output import console, print_json
-
-
-class Sampler(StrEnum):
-    """How settings are chosen."""
-
-    paper = "paper"
-    gp = "gp"
-    tpe = "tpe"
-    random = "random"
-    grid = "grid"
-
-
-class Pruner(StrEnum):
-    """How poor trials are ended early."""
-
-    none = "none"
-    median = "median"
-    halving = "halving"
-
-
-class Objective(StrEnum):
-    """What is searched for."""
-
-    mrr = "mrr"
-    skyline = "skyline"
 
 
 def command(
@@ -50,11 +24,17 @@ def command(
         int | None,
         typer.Option(min=1, help="How many in all (30; paper: 12 for each entity size; grid: all)"),
     ] = None,
-    sampler: Annotated[Sampler, typer.Option(help="How settings are chosen")] = Sampler.tpe,
-    pruner: Annotated[Pruner, typer.Option(help="End poor trials early")] = Pruner.none,
+    sampler: Annotated[
+        Literal["paper", "gp", "tpe", "random", "grid"],
+        typer.Option(help="How settings are chosen"),
+    ] = "tpe",
+    pruner: Annotated[
+        Literal["none", "median", "halving"], typer.Option(help="End poor trials early")
+    ] = "none",
     objective: Annotated[
-        Objective, typer.Option(help="Best MRR, or the front of MRR against parameters")
-    ] = Objective.mrr,
+        Literal["mrr", "skyline"],
+        typer.Option(help="Best MRR, or the front of MRR against parameters"),
+    ] = "mrr",
     max_parameters: Annotated[
         str | None, typer.Option(help="Limit of effective parameters, such as 3M")
     ] = None,
@@ -83,21 +63,20 @@ def command(
     The same command goes on with a search that was stopped or killed. Every trial is a run in
     OUT/trials; the best model is the run OUT/best, and OUT/report.html shows the whole search.
     """
-    from reltucker.search import parse_count, run_search
-    from reltucker.search.inputs import recipe_and_space
+    from reltucker.search import parse_count, recipe_and_space, run_search
     from reltucker.search.report import write_report
 
     flags: dict[str, Any] = {"model.name": model, "train.epochs": epochs, "graph.labels": labels}
     given = {key: value for key, value in flags.items() if value is not None}
-    recipe, found = recipe_and_space(graph_or_space, space, sampler.value, given, assignments or [])
+    recipe, found = recipe_and_space(graph_or_space, space, sampler, given, assignments or [])
     result = run_search(
         recipe,
         found,
         out=out or Path("searches") / _folder(study, recipe),
         trials=trials,
-        sampler=sampler.value,
-        pruner=pruner.value,
-        objective=objective.value,
+        sampler=sampler,
+        pruner=pruner,
+        objective=objective,
         max_parameters=None if max_parameters is None else parse_count(max_parameters),
         storage=storage,
         study=study,
@@ -106,7 +85,10 @@ def command(
         join=join,
     )
     if result is None:
-        _report_join(json)
+        if json:
+            print_json({"joined": True})
+        else:
+            console().print("no trial waits any more; the machine that began the study ends it")
         return
     page = write_report(result)
     if json:
@@ -126,10 +108,3 @@ def command(
 def _folder(study: str | None, recipe: Any) -> str:
     name = study or f"{Path(recipe.graph.source).stem}-{recipe.model.name}"
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name)
-
-
-def _report_join(json: bool) -> None:
-    if json:
-        print_json({"joined": True})
-    else:
-        console().print("no trial waits any more; the machine that began the study ends it")

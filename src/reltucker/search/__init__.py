@@ -1,18 +1,27 @@
-"""Settings are tuned: spaces, samplers, trials as resumable runs, studies in a database."""
+"""Settings are tuned: spaces, samplers, trials as resumable runs, searches in a database."""
 
-from reltucker.search.budget import parse_count
+from reltucker.search.budget import bounds_of, parse_count
+from reltucker.search.folder import run_of
 from reltucker.search.outcome import Outcome
-from reltucker.search.paper_sampler import PaperSampler
-from reltucker.search.plan import Plan
-from reltucker.search.search import SearchResult, run_search
-from reltucker.search.space import Space
+from reltucker.search.plan import GUIDED_POINTS, RANDOM_POINTS, Plan, digest, make_plan
+from reltucker.search.samplers import PaperSampler
+from reltucker.search.search import SearchResult, outcome_so_far, run_search
+from reltucker.search.space import Space, recipe_and_space
 
 __all__ = [
+    "GUIDED_POINTS",
+    "RANDOM_POINTS",
     "Outcome",
     "PaperSampler",
     "Plan",
     "SearchResult",
     "Space",
+    "bounds_of",
+    "digest",
+    "make_plan",
+    "outcome_so_far",
     "parse_count",
+    "recipe_and_space",
+    "run_of",
     "run_search",
 ]

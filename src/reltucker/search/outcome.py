@@ -4,7 +4,6 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,20 +11,11 @@ from optuna import Study
 from optuna.exceptions import ExperimentalWarning
 from optuna.trial import FrozenTrial, TrialState
 
-from reltucker.search.bookkeeping import counted, history, is_given_up
 from reltucker.search.plan import Plan
-from reltucker.search.trial import FAILURE, FIGURES, FOLDER
+from reltucker.search.trials import FAILURE, FIGURES, FOLDER, counted, history, is_given_up
 
 IMPORTANCE_TRIALS = 4
 """Fewer finished trials say nothing about importance."""
-
-_STATES = {
-    TrialState.COMPLETE: "complete",
-    TrialState.PRUNED: "pruned",
-    TrialState.RUNNING: "running",
-    TrialState.WAITING: "waiting",
-    TrialState.FAIL: "failed",
-}
 
 
 @dataclass(frozen=True)
@@ -79,7 +69,8 @@ def outcome_of(study: Study, plan: Plan, *, with_importance: bool = True) -> Out
 
 def _row(trial: FrozenTrial, keys: Sequence[str]) -> dict[str, Any]:
     attributes = trial.user_attrs
-    state = "failed" if FAILURE in attributes else _STATES[trial.state]
+    is_failed = FAILURE in attributes or trial.state == TrialState.FAIL
+    state = "failed" if is_failed else trial.state.name.lower()
     mrr = trial.values[0] if state == "complete" else None
     if state == "pruned" and trial.intermediate_values:
         mrr = max(trial.intermediate_values.items())[1]
@@ -99,13 +90,10 @@ def _row(trial: FrozenTrial, keys: Sequence[str]) -> dict[str, Any]:
 
 def _importance(study: Study, trials: Sequence[FrozenTrial]) -> dict[str, float]:
     """fANOVA's share of each setting in the variance of the MRR, most important first."""
-    values = {t.values[0] for t in trials if t.state == TrialState.COMPLETE and t.values}
-    varied = [
-        key
-        for key in {key for trial in trials for key in trial.params}
-        if len({t.params.get(key) for t in trials if t.state == TrialState.COMPLETE}) > 1
-    ]
-    if len(values) < IMPORTANCE_TRIALS or not varied:
+    done = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    keys = sorted({key for trial in done for key in trial.params})
+    varied = [key for key in keys if len({trial.params.get(key) for trial in done}) > 1]
+    if len({trial.values[0] for trial in done}) < IMPORTANCE_TRIALS or not varied:
         return {}
     # Here, for it brings scikit-learn, and no worker should wait for that.
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances
@@ -115,12 +103,7 @@ def _importance(study: Study, trials: Sequence[FrozenTrial]) -> dict[str, float]
         found = get_param_importances(
             study,
             evaluator=FanovaImportanceEvaluator(seed=0),
-            params=sorted(varied),
+            params=varied,
             target=lambda trial: float(trial.values[0]),
         )
     return {key: float(value) for key, value in found.items() if math.isfinite(value)}
-
-
-def trial_folder(trials: Path, row: dict[str, Any]) -> Path:
-    """The run folder of a trial."""
-    return trials / str(row["folder"])

@@ -1,11 +1,13 @@
-"""A plan: all that determines a study. It is stored with the study and given to every worker."""
+"""A plan: all that determines a search. It is stored with the study and given to every worker."""
 
 import hashlib
 import json
 from bisect import bisect_left
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -13,18 +15,26 @@ from optuna.distributions import (
     distribution_to_json,
     json_to_distribution,
 )
+from optuna.study import StudyDirection
 from pydantic import BaseModel, ConfigDict
 
-from reltucker.errors import RecipeError
+from reltucker.errors import GraphError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph
 from reltucker.search.budget import Bounds, bounds_of, within_budget
-from reltucker.search.space import Adjustment, adjusted, extremes, grid_of
-from reltucker.training import Recipe
+from reltucker.search.space import Adjustment, Space, adjusted, extremes, grid_of
+from reltucker.training import Recipe, build_model, check
 
 SamplerName = Literal["paper", "gp", "tpe", "random", "grid"]
 PrunerName = Literal["none", "median", "halving"]
 ObjectiveName = Literal["mrr", "skyline"]
 SIZES = ("model.entity_dim", "model.relation_dim")
+
+RANDOM_POINTS = 8
+GUIDED_POINTS = 4
+"""Of the paper's sampler, for each entity size."""
+
+DEFAULT_TRIALS = 30
+LARGEST_DEFAULT_GRID = 1_000
 
 
 class Plan(BaseModel):
@@ -50,6 +60,11 @@ class Plan(BaseModel):
         """The space for Optuna."""
         return {key: json_to_distribution(text) for key, text in self.space.items()}
 
+    def directions(self) -> list[StudyDirection]:
+        """High MRR; for the skyline few parameters, too."""
+        small = [StudyDirection.MINIMIZE] if self.objective == "skyline" else []
+        return [StudyDirection.MAXIMIZE, *small]
+
     def recipe_for(self, values: dict[str, Any]) -> tuple[Recipe | None, Bounds]:
         """The recipe of a trial and the sizes that its model may have.
 
@@ -66,45 +81,95 @@ class Plan(BaseModel):
         points = grid_of(self.distributions())
         if self.max_parameters is None:
             return points
-        fits: dict[tuple[Any, ...], bool] = {}
-        for point in points:
-            sizes = tuple(point.get(key) for key in SIZES)
-            if sizes not in fits:
-                fits[sizes] = self.recipe_for(point)[0] is not None
-        return [point for point in points if fits[tuple(point.get(key) for key in SIZES)]]
+        keys = [key for key in SIZES if key in self.space]
+
+        @cache
+        def fits(sizes: tuple[int, ...]) -> bool:
+            return self.recipe_for(dict(zip(keys, sizes, strict=True)))[0] is not None
+
+        return [point for point in points if fits(tuple(point[key] for key in keys))]
 
     def largest(self) -> int:
         """The effective parameters of the largest model of the space: the worst that can be."""
-        sizes = {
-            key: max(extremes(distribution))
-            for key, distribution in self.distributions().items()
-            if key in SIZES
-        }
+        space = self.distributions()
+        sizes = {key: max(extremes(space[key])) for key in SIZES if key in space}
         recipe = adjusted(self.recipe, sizes, self.adjustments)
         return bounds_of(recipe, self.entities, self.relations).most
 
-    def differences(self, other: "Plan") -> list[str]:
-        """The names of what two plans have different."""
-        return [name for name in type(self).model_fields if self._text(name) != other._text(name)]
-
-    def _text(self, name: str) -> str:
-        return json.dumps(self.model_dump(mode="json")[name], sort_keys=True)
-
-
-def check_plan(plan: Plan) -> None:
-    """Refuse what cannot be searched, before anything is written."""
-    if not plan.space:
-        raise RecipeError("there is nothing to search: every setting of the space is given")
-    if plan.objective == "skyline":
-        if plan.sampler == "paper":
-            raise RecipeError(
-                "--sampler paper has one objective; use tpe, gp, random or grid with "
-                "--objective skyline"
+    def check_same(self, earlier: "Plan", where: str) -> None:
+        """Refuse to go on with another plan than the search was begun with."""
+        own, before = (json.loads(plan.model_dump_json()) for plan in (self, earlier))
+        different = [name for name in own if own[name] != before[name]]
+        if different:
+            raise StudyError(
+                f"{where} was begun with another {' and '.join(different)}; go on with the same, "
+                "or begin a new search with another --out (and --study)"
             )
-        if plan.pruner != "none":
-            raise RecipeError("--objective skyline cannot prune; leave --pruner out")
-    if plan.sampler in ("paper", "grid"):
-        grid_of(plan.distributions())
+
+    def trial_count(self, trials: int | None) -> int:
+        """How many trials are run: what was asked for, but no more than there are grid points."""
+        if self.sampler not in ("paper", "grid"):
+            return DEFAULT_TRIALS if trials is None else trials
+        grid = self.grid()
+        if trials is None and self.sampler == "paper":
+            groups = {point.get("model.entity_dim") for point in grid}
+            trials = len(groups) * (RANDOM_POINTS + GUIDED_POINTS)
+        if trials is None and len(grid) > LARGEST_DEFAULT_GRID:
+            raise StudyError(
+                f"the grid has {len(grid):,} points; say by --trials how many of them to try"
+            )
+        return len(grid) if trials is None else min(trials, len(grid))
+
+
+def make_plan(
+    recipe: Recipe,
+    space: Space,
+    graph: KnowledgeGraph,
+    sampler: SamplerName,
+    pruner: PrunerName = "none",
+    objective: ObjectiveName = "mrr",
+    *,
+    max_parameters: int | None = None,
+    seed: int = 0,
+) -> Plan:
+    """The plan of a search; what cannot be searched is refused before anything is written."""
+    if not graph.is_seen(graph.valid).any():
+        raise GraphError(
+            f"{graph.name}: a search needs validation triples whose entities occur in train"
+        )
+    distributions = space.distributions(recipe, len(graph.relations))
+    if not distributions:
+        raise RecipeError("there is nothing to search: every setting of the space is given")
+    if objective == "skyline" and sampler == "paper":
+        raise RecipeError(
+            "--sampler paper has one objective; use tpe, gp, random or grid with "
+            "--objective skyline"
+        )
+    if objective == "skyline" and pruner != "none":
+        raise RecipeError("--objective skyline cannot prune; leave --pruner out")
+    if sampler in ("paper", "grid"):
+        grid_of(distributions)
+    first = {key: extremes(distribution)[0] for key, distribution in distributions.items()}
+    check(adjusted(recipe, first, space.adjustments), graph)
+    for key, distribution in distributions.items():
+        for value in extremes(distribution):
+            changed = adjusted(recipe, {**first, key: value}, space.adjustments)
+            with torch.device("meta"):
+                build_model(changed, len(graph.entities), len(graph.relations))
+    plan = Plan(
+        graph=digest(graph),
+        entities=len(graph.entities),
+        relations=len(graph.relations),
+        recipe=recipe,
+        space={key: distribution_to_json(value) for key, value in distributions.items()},
+        adjustments=list(space.adjustments),
+        sampler=sampler,
+        pruner=pruner,
+        objective=objective,
+        max_parameters=max_parameters,
+        seed=seed,
+    )
+    return _narrowed(plan)
 
 
 def digest(graph: KnowledgeGraph) -> str:
@@ -117,7 +182,7 @@ def digest(graph: KnowledgeGraph) -> str:
     return sha.hexdigest()
 
 
-def narrowed(plan: Plan) -> Plan:
+def _narrowed(plan: Plan) -> Plan:
     """The plan without the sizes that cannot keep to the limit, however small the other one is."""
     if plan.max_parameters is None:
         return plan

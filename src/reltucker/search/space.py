@@ -18,7 +18,7 @@ from optuna.distributions import (
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from reltucker.errors import RecipeError
-from reltucker.model import CORES
+from reltucker.model import CORES, Core
 from reltucker.training import Recipe
 
 SHIPPED = Path(__file__).parent / "spaces"
@@ -45,11 +45,10 @@ class Parameter(BaseModel):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        bounded = self.low is not None or self.high is not None
-        if bounded == (self.values is not None):
-            raise ValueError("give either values = [...] or low = ... and high = ...")
-        if bounded and (self.low is None or self.high is None):
+        if (self.low is None) != (self.high is None):
             raise ValueError("give both low and high")
+        if (self.low is None) == (self.values is None):
+            raise ValueError("give either values = [...] or low = ... and high = ...")
         if self.values is not None and (self.log or self.step is not None):
             raise ValueError("log and step belong to low and high, not to values")
         if self.log and self.step is not None:
@@ -60,10 +59,13 @@ class Parameter(BaseModel):
 
     def distribution(self, is_integer: bool, relations: int) -> BaseDistribution:
         """The same for Optuna, in a graph with so many relations; ValueError where it is empty."""
+
+        def number(value: Any) -> Any:
+            return relations if value == "relations" else value
+
         if self.values is not None:
-            values = [relations if value == "relations" else value for value in self.values]
-            return CategoricalDistribution(list(dict.fromkeys(values)))
-        low, high = (relations if bound == "relations" else bound for bound in self._bounds)
+            return CategoricalDistribution(list(dict.fromkeys(map(number, self.values))))
+        low, high = number(self.low), number(self.high)
         if self.high == "relations":
             high = max(low, high)
         if low > high:
@@ -71,16 +73,10 @@ class Parameter(BaseModel):
         if not is_integer:
             return FloatDistribution(low, high, log=self.log, step=self.step)
         step = 1 if self.step is None else self.step
-        if any(number != int(number) for number in (low, high, step)):
+        if any(value != int(value) for value in (low, high, step)):
             raise ValueError("low, high and step must be whole numbers")
         low, step = int(low), int(step)
         return IntDistribution(low, low + (int(high) - low) // step * step, log=self.log, step=step)
-
-    @property
-    def _bounds(self) -> tuple[Bound, Bound]:
-        assert self.low is not None
-        assert self.high is not None
-        return self.low, self.high
 
 
 class Adjustment(BaseModel):
@@ -156,16 +152,7 @@ class Space:
             path = SHIPPED / ("default-grid.toml" if as_grid else "default.toml")
         _, space = cls.load(path)
         assert space is not None, path
-        core = CORES[model]
-        unfit = {
-            key
-            for key in space.parameters
-            if (
-                key.startswith("core.")
-                and key.removeprefix("core.") not in core.Options.model_fields
-            )
-            or (key == "model.relation_dim" and core.learns == "nothing")
-        }
+        unfit = {key for key in space.parameters if not applies(key, CORES[model])}
         return replace(space.without(unfit), source=name)
 
     def without(self, keys: set[str]) -> "Space":
@@ -190,13 +177,58 @@ class Space:
         return found
 
 
+def applies(key: str, core: type[Core]) -> bool:
+    """Whether a core takes this setting; d_r is free only where the core is learned."""
+    if key == "model.relation_dim":
+        return core.learns != "nothing"
+    section, _, name = key.partition(".")
+    return section != "core" or name in core.Options.model_fields
+
+
+def recipe_and_space(
+    argument: str,
+    space: str | None,
+    sampler: str,
+    values: Mapping[str, Any],
+    assignments: Sequence[str],
+) -> tuple[Recipe, Space]:
+    """The base recipe and the space. A setting that an option gives is not searched.
+
+    `argument` is a graph, or a recipe file (.toml) with the table [space]; `space` names a shipped
+    space or another file, of which only the space is taken. By default that is the space of the
+    recipe file, else the paper's grid where the paper's sampler meets one of its graphs, else the
+    default space.
+    """
+    recipe, found = Recipe().with_values({"graph.source": argument}), None
+    if Path(argument).suffix.lower() == ".toml":
+        recipe, found = Space.load(Path(argument))
+    recipe = recipe.with_values(dict(values)).changed(assignments)
+    if recipe.graph.source is None:
+        raise RecipeError(
+            f"{argument}: graph.source is missing; name a catalog entry, file or folder"
+        )
+    if space is not None and Path(space).suffix.lower() == ".toml":
+        _, found = Space.load(Path(space))
+        if found is None:
+            raise RecipeError(f"{space}: the table [space] is missing")
+    elif space is not None or found is None:
+        is_published = sampler == "paper" and recipe.graph.source in PAPER_GRAPHS
+        name = space or ("paper" if is_published else "default")
+        if name not in ("paper", "default"):
+            raise RecipeError(f"--space {name}: there are paper, default and files (.toml)")
+        as_grid = sampler in ("paper", "grid")
+        found = Space.shipped(name, recipe.graph.source, recipe.model.name, as_grid=as_grid)
+    given = {*values, *(assignment.partition("=")[0].strip() for assignment in assignments)}
+    return recipe, found.without(given)
+
+
 def adjusted(
     recipe: Recipe, values: Mapping[str, Any], adjustments: Sequence[Adjustment]
 ) -> Recipe:
     """The recipe with the values of a trial, and with what follows from them."""
     recipe = recipe.with_values(dict(values), "trial")
     for adjustment in adjustments:
-        if all(_value(recipe, key) == value for key, value in adjustment.where.items()):
+        if all(recipe.value(key) == value for key, value in adjustment.where.items()):
             recipe = recipe.with_values(dict(adjustment.set), "trial")
     return recipe
 
@@ -205,12 +237,11 @@ def suggest(trial: Trial, key: str, distribution: BaseDistribution) -> Any:
     """Ask Optuna for the value of one setting."""
     if isinstance(distribution, CategoricalDistribution):
         return trial.suggest_categorical(key, distribution.choices)
-    if isinstance(distribution, IntDistribution):
-        low, high = distribution.low, distribution.high
-        return trial.suggest_int(key, low, high, step=distribution.step, log=distribution.log)
-    assert isinstance(distribution, FloatDistribution)
+    assert isinstance(distribution, IntDistribution | FloatDistribution)
+    is_integer = isinstance(distribution, IntDistribution)
+    draw: Any = trial.suggest_int if is_integer else trial.suggest_float
     bounds = distribution.low, distribution.high
-    return trial.suggest_float(key, *bounds, step=distribution.step, log=distribution.log)
+    return draw(key, *bounds, step=distribution.step, log=distribution.log)
 
 
 def grid_values(key: str, distribution: BaseDistribution) -> list[Any]:
@@ -247,17 +278,16 @@ def extremes(distribution: BaseDistribution) -> list[Any]:
 def _is_integer(key: str) -> bool:
     """Whether a setting of the recipe takes whole numbers only; one that is none does not."""
     section, _, name = key.partition(".")
-    fields = type(getattr(Recipe(), section)).model_fields
+    if section == "core":
+        options = (core.Options.model_fields for core in CORES.values())
+        fields = {option: field for each in options for option, field in each.items()}
+    else:
+        fields = type(getattr(Recipe(), section)).model_fields
     if name not in fields:
         return False
     kind = fields[name].annotation
     kinds = get_args(kind) or (kind,)
     return int in kinds and float not in kinds
-
-
-def _value(recipe: Recipe, key: str) -> Any:
-    section, _, name = key.partition(".")
-    return getattr(getattr(recipe, section, None), name, None)
 
 
 def _explain(error: ValidationError) -> str:

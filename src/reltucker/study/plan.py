@@ -10,11 +10,7 @@ from reltucker.errors import GraphError, StudyError
 from reltucker.graph import KnowledgeGraph
 from reltucker.graph.catalog import open_graph
 from reltucker.model import CORES
-from reltucker.search import Space
-from reltucker.search.budget import bounds_of
-from reltucker.search.inputs import recipe_and_space
-from reltucker.search.plan import digest
-from reltucker.search.search import make_plan, trial_count
+from reltucker.search import Space, bounds_of, digest, make_plan, recipe_and_space
 from reltucker.study.paper import BUDGET, MATCHED, MATCHED_STEP, MODELS, SIZES, TRIALS
 from reltucker.training import Recipe, build_model
 
@@ -130,10 +126,8 @@ def plan_study(
         recipe, space = recipe_and_space(source, None, "paper", both, assignments)
         if recipe != recipe.with_values(settings):
             raise StudyError("--set: a study chooses models and sizes by --models and --sizes")
-        plan = make_plan(
-            recipe, space, graph, "paper", "none", "mrr", max_parameters=None, seed=seed
-        )
-        fits.append(PlannedFit(name, recipe, space, len(plan.grid()), trial_count(plan, trials)))
+        plan = make_plan(recipe, space, graph, "paper", seed=seed)
+        fits.append(PlannedFit(name, recipe, space, len(plan.grid()), plan.trial_count(trials)))
     fits.sort(key=lambda fit: fit.recipe.model.entity_dim)
     return StudyPlan(source, graph, digest(graph), tuple(models), tuple(fits), seed)
 

@@ -16,8 +16,7 @@ from reltucker.atomic import is_free, write_json
 from reltucker.errors import NoModelError, StudyError
 from reltucker.progress import duration, error_console
 from reltucker.report import Column, Table
-from reltucker.search import Outcome, run_search
-from reltucker.search.search import outcome_so_far, run_of
+from reltucker.search import Outcome, outcome_so_far, run_of, run_search
 from reltucker.study.comparison import Comparison, Options, compare_fits
 from reltucker.study.fits import read_fits
 from reltucker.study.plan import PlannedFit, StudyPlan

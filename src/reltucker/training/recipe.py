@@ -205,6 +205,12 @@ class Recipe(_Settings):
             raise RecipeError(f"{path}: not a readable TOML file ({error})") from None
         return cls.of(values, str(path))
 
+    def value(self, key: str) -> Any:
+        """The value of a dotted key such as `train.epochs`; None where there is none."""
+        section, _, name = key.partition(".")
+        settings = getattr(self, section, None)
+        return settings.get(name) if isinstance(settings, dict) else getattr(settings, name, None)
+
     def save(self, path: Path) -> None:
         """Write the full recipe, defaults included, as TOML."""
         write_text(path, tomli_w.dumps(self.model_dump(exclude_none=True)))

@@ -1,0 +1,118 @@
+"""The trials of a study: which count, which are left to be taken, which were left by the dead."""
+
+import os
+import platform
+import warnings
+from collections.abc import Sequence
+
+import optuna
+from optuna import Study
+from optuna.exceptions import ExperimentalWarning
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+# What is noted with a study and with a trial, as user attributes.
+PLAN = "plan"
+TOTAL = "trials"
+FOLDER = "folder"
+WORKER = "worker"
+HISTORY = "history"
+PROGRESS = "progress"
+FAILURE = "failure"
+OVER_BUDGET = "over_budget"
+FIGURES = ("effective_parameters", "core_density", "epochs", "best_epoch", "seconds")
+
+MAX_RETRIES = 5
+"""How often an interrupted trial is taken up again; one that kills its worker each time, for want
+of memory, must not go on for ever."""
+
+
+def counted(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """The trials that count towards the number that was asked for.
+
+    A trial that was interrupted counts once, under its last number; settings over the limit of
+    parameters, for which others are drawn, do not count.
+    """
+    retried = _retried(trials)
+    return [t for t in trials if OVER_BUDGET not in t.user_attrs and t.number not in retried]
+
+
+def left(study: Study, trials: Sequence[FrozenTrial]) -> int:
+    """How many trials can still be taken: those that wait, and those that are yet to be drawn."""
+    waiting = sum(trial.state == TrialState.WAITING for trial in trials)
+    return waiting + max(0, int(study.user_attrs.get(TOTAL, 0)) - len(counted(trials)))
+
+
+def history(trial: FrozenTrial) -> list[int]:
+    """The numbers under which a trial was interrupted before."""
+    return list(trial.user_attrs.get(HISTORY, ()))
+
+
+def is_given_up(trial: FrozenTrial) -> bool:
+    """Whether a trial was interrupted so often that it is not tried again."""
+    return trial.state == TrialState.FAIL and len(history(trial)) >= MAX_RETRIES
+
+
+def release(study: Study) -> None:
+    """Let the trials wait again whose workers have died. The study must be locked.
+
+    They keep their settings and their run folder. A running trial that names no worker was being
+    taken by one that died: the others name theirs before they let go of the lock. Heartbeats tell
+    of the workers of other machines.
+    """
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        if WORKER not in trial.user_attrs or is_dead(trial.user_attrs[WORKER]):
+            study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        optuna.storages.fail_stale_trials(study)
+    trials = study.get_trials(deepcopy=False)
+    retried = _retried(trials)
+    for trial in trials:
+        if trial.state != TrialState.FAIL or trial.number in retried or is_given_up(trial):
+            continue
+        kept = {key: value for key, value in trial.user_attrs.items() if key != WORKER}
+        again = create_trial(
+            state=TrialState.WAITING,
+            params=trial.params,
+            distributions=trial.distributions,
+            user_attrs={**kept, HISTORY: [*history(trial), trial.number]},
+            intermediate_values=trial.intermediate_values,
+        )
+        study.add_trial(again)
+
+
+def _retried(trials: Sequence[FrozenTrial]) -> set[int]:
+    return {number for trial in trials for number in history(trial)}
+
+
+def machine() -> str:
+    """This machine (and the container in it)."""
+    try:
+        space = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        space = 0
+    return f"{platform.node()}/{space}"
+
+
+def worker_name(process: int) -> str:
+    """A process of this machine."""
+    return f"{machine()}/{process}"
+
+
+def is_here(trial: FrozenTrial) -> bool:
+    """Whether a worker of this machine has the trial."""
+    return str(trial.user_attrs.get(WORKER)).rpartition("/")[0] == machine()
+
+
+def is_dead(worker: str) -> bool:
+    """Whether a worker is known to have ended: only those of this machine can be known."""
+    process = int(worker.rpartition("/")[2])
+    if worker != worker_name(process) or os.name != "posix":
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
