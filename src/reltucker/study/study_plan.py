@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from reltucker.errors import GraphError, StudyError
-from reltucker.graph import KnowledgeGraph
-from reltucker.graph.catalog import open_graph
+from reltucker.graph import KnowledgeGraph, load_graph
 from reltucker.model import CORES
 from reltucker.search import Space
 from reltucker.search.budget import bounds_of
@@ -123,7 +122,7 @@ def plan_study(
             for name, settings in wanted
             if settings["model.name"] in fixed
         ]
-    graph = open_graph(source, labels=first.graph.labels, seed=first.graph.seed)
+    graph = load_graph(source, labels=first.graph.labels, seed=first.graph.seed)
     if not graph.is_seen(graph.test).any():
         raise GraphError(f"{graph.name}: a study needs test triples whose entities occur in train")
     if match_parameters:
