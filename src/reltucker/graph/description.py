@@ -120,11 +120,18 @@ def _relations(graph: KnowledgeGraph) -> pl.DataFrame:
 
 def _hints(graph: KnowledgeGraph) -> pl.DataFrame:
     """Columns relation, other, share, triples and reversed, the largest shares first."""
-    splits = [_frame(graph.split(split)) for split in SPLITS]
-    train, *_ = splits = [s.filter(pl.col("subject") != pl.col("object")) for s in splits]
-    train = train.with_columns(pl.len().over("relation").alias("triples"))
-    train = train.filter(pl.col("triples") >= HINT_TRIPLES)
-    known = pl.concat(splits).unique().rename({"relation": "other"}).lazy()
+    triples = pl.concat(
+        _frame(graph.split(split)).with_columns(is_train=pl.lit(split == "train"))
+        for split in SPLITS
+    ).filter(pl.col("subject") != pl.col("object"))
+    sizes = triples.filter("is_train").group_by("relation").agg(triples=pl.len())
+    # Most pairs of entities have one triple in most graphs; they need not be joined.
+    low, high = pl.min_horizontal("subject", "object"), pl.max_horizontal("subject", "object")
+    shared = triples.filter((low.cast(pl.Int64) * len(graph.entities) + high).is_duplicated())
+    train = shared.filter("is_train").join(
+        sizes.filter(pl.col("triples") >= HINT_TRIPLES), on="relation"
+    )
+    known = shared.drop("is_train").unique().rename({"relation": "other"}).lazy()
 
     def companions(pair: list[str], is_reversed: bool) -> pl.LazyFrame:
         together = train.lazy().join(known, left_on=["subject", "object"], right_on=pair)

@@ -14,11 +14,11 @@ The other relations are regular but not certain: children are mostly born where 
 live, spouses mostly live together, work runs in families and regions, languages follow countries.
 """
 
-# ruff: noqa: SIM905 - a word list as text is a fifth of the lines of a list of strings.
-
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -27,64 +27,10 @@ from reltucker.graph.knowledge_graph import KnowledgeGraph
 from reltucker.graph.splitting import split_triples
 from reltucker.graph.vocabulary import Vocabulary
 
-RELATIONS = (
-    "mother father parent child spouse sibling grandparent grandchild uncle_aunt nephew_niece "
-    "cousin born_in lives_in located_in borders capital citizen_of works_as speaks "
-    "official_language"
-).split()
-
 FOUNDING_COUPLES = 28
 GENERATIONS = 5
 FAMILY_SIZES = (2, 3, 1, 2, 4, 3, 2)
-
-# Country: its official languages (the first is everyone's), and its regions with their towns.
-# The first town of a country is its capital.
-PLACES = """
-Norland: Norlandic
-  Northfirth: Askvik Brannes Holmsted
-  Highmoor: Fellgate Stonebeck Ravenhill
-  Eastholm: Lindhaven Sundby Tornvik
-Estmark: Estmarkish Norlandic
-  Linden Plain: Karlsberg Mittelau Obersee
-  Silver Hills: Erzbach Grubental Hohenfels
-  Amber Coast: Dornhafen Seewald Strandau
-Verania: Veranian
-  Upper Vale: Montclair Valbrune Pontvert
-  Vine Country: Clairvigne Bellerive Rochefleur
-  River March: Deuxponts Hauterive Maresol
-Costaluna: Lunese Veranian
-  Golden Bay: Portolano Marisella Bahiarosa
-  Olive Ridge: Olivara Montesecco Pietralta
-  Salt Isles: Salina Isoletta Farolunga
-"""
 TRADE_LANGUAGE = "Tradespeech"
-TRADE_OCCUPATIONS = ("merchant", "sailor", "translator", "innkeeper", "engineer")
-OCCUPATIONS = (
-    "baker carpenter teacher farmer physician mason sailor fisher miner smith weaver vintner "
-    "merchant innkeeper translator engineer librarian gardener painter musician shepherd tailor "
-    "printer clockmaker"
-).split()
-WOMEN = (
-    "Ada Agnes Alma Anna Berta Carla Clara Cora Dora Edith Elena Elsa Emma Erika Flora Frida Gerda "
-    "Greta Hanna Hedda Helga Hilda Ida Ines Irma Jana Judith Julia Karin Lea Lena Lina Lotte Lucia "
-    "Mara Marta Mila Nadia Nora Olga Paula Rosa Ruth Sofia Stella Tilda Ursula Vera Wanda Zelda"
-).split()
-MEN = (
-    "Adam Alban Anton Arno Bela Bruno Carl David Edgar Egon Emil Erik Felix Franz Georg Gustav "
-    "Hans Hugo Igor Ivan Jakob Jonas Josef Julian Karl Klaus Lars Leo Ludwig Lukas Magnus Marco "
-    "Martin Max Nils Oskar Otto Paul Peter Ralf Robert Rolf Samuel Simon Stefan Theo Tomas Victor "
-    "Walter Yann"
-).split()
-FAMILY_NAMES = (
-    "Abel Adler Amsel Arnaud Bauer Becker Bellini Berger Bertrand Brandt Caruso Castell Conti "
-    "Dahl Delacroix Duval Eklund Engel Falk Ferrari Fischer Fontana Gallo Garnier Hagen Hansen "
-    "Holm Jansen Keller Kirsch Lambert Lang Laurent Lindgren Lombardi Marchand Marino Moreau "
-    "Morgen Nilsson Nyberg Orlandi Petit Renard Ricci Rossi Roth Sander Seidel Serra Sommer Stein "
-    "Strand Tessier Valentin Vidal Vogel Wagner Winter Zimmer"
-).split()
-
-NamedTriple = tuple[str, str, str]
-T = TypeVar("T")
 
 
 class Town(NamedTuple):
@@ -95,16 +41,23 @@ class Town(NamedTuple):
     country: str
 
 
-LANGUAGES: dict[str, list[str]] = {}
-TOWNS: list[Town] = []
-for _line in PLACES.split("\n")[1:-1]:
-    _place, _names = _line.strip().split(": ")
-    if _line.startswith(" "):
-        TOWNS += [Town(name, _place, list(LANGUAGES)[-1]) for name in _names.split()]
-    else:
-        LANGUAGES[_place] = _names.split()
+_words = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+RELATIONS, OCCUPATIONS, TRADING, WOMEN, MEN, FAMILY_NAMES = (
+    _words[key].split()
+    for key in ("relations", "occupations", "trading", "women", "men", "family_names")
+)
+LANGUAGES: dict[str, list[str]] = _words["languages"]
+TOWNS = [
+    Town(town, region, country)
+    for country, regions in _words["towns"].items()
+    for region, towns in regions.items()
+    for town in towns
+]
 REGIONS = {town.region: town.country for town in TOWNS}
 CAPITALS = {town.country: town for town in reversed(TOWNS)}
+
+NamedTriple = tuple[str, str, str]
+T = TypeVar("T")
 
 
 def families(seed: int = 0) -> KnowledgeGraph:
@@ -152,8 +105,8 @@ class _Draw:
         for option, weight in zip(options, weights, strict=True):
             rest -= weight
             if rest < 0:
-                return option
-        return options[-1]
+                break
+        return option
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
         return [options[i] for i in np.argsort(self.random(len(options)), kind="stable")]
@@ -183,17 +136,25 @@ class _Person:
         return [c for mother in self.parents[:1] for c in mother.children if c is not self]
 
 
-class _World:
+class _World(_Draw):
     """The people, from the founding couples to the youngest children."""
 
     def __init__(self, seed: int) -> None:
-        self.draw = _Draw(seed)
-        self.trades = {region: self.draw.shuffled(OCCUPATIONS)[:3] for region in REGIONS}
-        generation = self._founders()
+        super().__init__(seed)
+        self.trades = {region: self.shuffled(OCCUPATIONS)[:3] for region in REGIONS}
+        generation = []
+        for name in self.shuffled(FAMILY_NAMES)[:FOUNDING_COUPLES]:
+            town = self.one_of(TOWNS)
+            husband = _Person(False, name, town, town)
+            wife = _Person(True, name, self.neighbour(town), town, spouse=husband)
+            husband.spouse = wife
+            generation += [husband, wife]
+        self._take_up_work(generation)
         self.people = list(generation)
         for _ in range(GENERATIONS - 2):
             generation = self._children_of(generation)
-            self._settle(generation)
+            self._marry(generation)
+            self._take_up_work(generation)
             self.people += generation
         # The youngest are still children: at home with their mothers, without work or spouse.
         self.people += self._children_of(generation)
@@ -202,85 +163,67 @@ class _World:
         for person in self.people:
             given = WOMEN if person.is_woman else MEN
             free = [g for g in given if not bearers[f"{g} {person.family_name}"]]
-            name = f"{self.draw.one_of(free or given)} {person.family_name}"
+            name = f"{self.one_of(free or given)} {person.family_name}"
             bearers[name] += 1
             person.name = name if bearers[name] == 1 else f"{name} {'I' * bearers[name]}"
-
-    def _founders(self) -> list[_Person]:
-        founders = []
-        for name in self.draw.shuffled(FAMILY_NAMES)[:FOUNDING_COUPLES]:
-            town = self.draw.one_of(TOWNS)
-            husband = _Person(False, name, town, town)
-            wife = _Person(True, name, self.draw.neighbour(town), town, spouse=husband)
-            husband.spouse = wife
-            founders += [husband, wife]
-        for person in founders:
-            person.occupation = self._occupation(person)
-        return founders
 
     def _children_of(self, generation: list[_Person]) -> list[_Person]:
         couples = [(p.spouse, p) for p in generation if not p.is_woman and p.spouse is not None]
         # Dealt like a pack of cards: family sizes differ, the size of the graph hardly does.
-        sizes = self.draw.shuffled(
-            [FAMILY_SIZES[n % len(FAMILY_SIZES)] for n in range(len(couples))]
-        )
-        girls = iter(self.draw.shuffled([n % 2 == 0 for n in range(sum(sizes))]))
-        born: list[_Person] = []
-        for (mother, father), size in zip(couples, sizes, strict=True):
+        sizes = self.shuffled([FAMILY_SIZES[n % len(FAMILY_SIZES)] for n in range(len(couples))])
+        girls = iter(self.shuffled([n % 2 == 0 for n in range(sum(sizes))]))
+        for couple, size in zip(couples, sizes, strict=True):
+            mother, father = couple
             for _ in range(size):
-                town = father.home if self.draw.chance(0.9) else self.draw.neighbour(father.home)
-                parents = (mother, father)
-                child = _Person(next(girls), father.family_name, town, mother.home, parents)
+                town = father.home if self.chance(0.9) else self.neighbour(father.home)
+                child = _Person(next(girls), father.family_name, town, mother.home, couple)
                 mother.children.append(child)
                 father.children.append(child)
-                born.append(child)
-        return born
+        return [child for mother, _ in couples for child in mother.children]
 
-    def _settle(self, generation: list[_Person]) -> None:
-        """Let grown-up children marry, choose a home and take up work."""
+    def _marry(self, generation: list[_Person]) -> None:
         single = [p for p in generation if p.is_woman]
-        for man in self.draw.shuffled([p for p in generation if not p.is_woman]):
+        for man in self.shuffled([p for p in generation if not p.is_woman]):
             candidates = [w for w in single if not _related(man, w)]
-            if not candidates or self.draw.chance(0.1):
+            if not candidates or self.chance(0.1):
                 continue
-            woman = self.draw.weighted(candidates, [_nearness(man, w) for w in candidates])
+            woman = self.weighted(candidates, [_nearness(man.home, w.home) for w in candidates])
             single.remove(woman)
             man.spouse, woman.spouse = woman, man
-            man.family_name = woman.family_name = self.draw.one_of([man, woman]).family_name
+            man.family_name = woman.family_name = self.one_of([man, woman]).family_name
             capital = CAPITALS[man.birthplace.country]
-            places = [man.home, woman.home, capital, self.draw.one_of(TOWNS)]
-            man.home = woman.home = self.draw.weighted(places, (0.42, 0.42, 0.1, 0.06))
-            if self.draw.chance(0.05):
-                woman.home = self.draw.neighbour(man.home)
-        for person in generation:
-            if person.spouse is None and self.draw.chance(0.3):
-                person.home = CAPITALS[person.birthplace.country]
-            person.occupation = self._occupation(person)
+            places = [man.home, woman.home, capital, self.one_of(TOWNS)]
+            man.home = woman.home = self.weighted(places, (0.42, 0.42, 0.1, 0.06))
+            if self.chance(0.05):
+                woman.home = self.neighbour(man.home)
 
-    def _occupation(self, person: _Person) -> str:
-        if person.parents and self.draw.chance(0.5):
-            return self.draw.one_of(person.parents).occupation
-        if self.draw.chance(0.75):
-            return self.draw.one_of(self.trades[person.home.region])
-        return self.draw.one_of(OCCUPATIONS)
+    def _take_up_work(self, generation: list[_Person]) -> None:
+        for person in generation:
+            if person.spouse is None and self.chance(0.3):
+                person.home = CAPITALS[person.birthplace.country]
+            if person.parents and self.chance(0.5):
+                person.occupation = self.one_of(person.parents).occupation
+            elif self.chance(0.75):
+                person.occupation = self.one_of(self.trades[person.home.region])
+            else:
+                person.occupation = self.one_of(OCCUPATIONS)
 
     def life(self, person: _Person) -> Iterator[NamedTriple]:
-        """Places, work and languages: those of three places, and some by chance."""
+        """Places, work, and the languages of three places and some by chance."""
         born, home = person.birthplace, person.home
         yield person.name, "born_in", born.name
         yield person.name, "lives_in", home.name
         yield person.name, "citizen_of", born.country
-        if home.country != born.country and self.draw.chance(0.5):
+        if home.country != born.country and self.chance(0.5):
             yield person.name, "citizen_of", home.country
         if person.occupation:
             yield person.name, "works_as", person.occupation
         places = [born, home, *(mother.birthplace for mother in person.parents[:1])]
         spoken = [LANGUAGES[place.country][0] for place in places]
-        spoken += [other for other in LANGUAGES[home.country][1:] if self.draw.chance(0.3)]
-        if self.draw.chance(0.7 if person.occupation in TRADE_OCCUPATIONS else 0.05):
+        spoken += [other for other in LANGUAGES[home.country][1:] if self.chance(0.3)]
+        if self.chance(0.7 if person.occupation in TRADING else 0.05):
             spoken.append(TRADE_LANGUAGE)
-        for language in spoken:
-            yield person.name, "speaks", language
+        yield from ((person.name, "speaks", language) for language in spoken)
 
 
 def _related(first: _Person, second: _Person) -> bool:
@@ -288,12 +231,11 @@ def _related(first: _Person, second: _Person) -> bool:
     return not ancestors.isdisjoint([*second.parents, *second.grandparents])
 
 
-def _nearness(first: _Person, second: _Person) -> float:
-    if first.home == second.home:
-        return 20.0
-    if first.home.region == second.home.region:
-        return 10.0
-    return 4.0 if first.home.country == second.home.country else 0.3
+def _nearness(one: Town, other: Town) -> float:
+    """The weight of a marriage between two homes."""
+    if one.country != other.country:
+        return 0.3
+    return 20.0 if one == other else 10.0 if one.region == other.region else 4.0
 
 
 def _kinship(person: _Person) -> Iterator[NamedTriple]:
@@ -312,8 +254,7 @@ def _kinship(person: _Person) -> Iterator[NamedTriple]:
         "cousin": [c for u in uncles_aunts for c in u.children],
     }
     for relation, others in relatives.items():
-        for other in others:
-            yield person.name, relation, other.name
+        yield from ((person.name, relation, other.name) for other in others)
 
 
 def _geography() -> Iterator[NamedTriple]:
