@@ -21,7 +21,6 @@ SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
 Triples = npt.NDArray[np.int32]
 
-
 _DAMAGE: tuple[type[BaseException], ...] = (
     OSError,
     pl.exceptions.PolarsError,
