@@ -18,6 +18,7 @@ COLUMNS: dict[Direction, tuple[int, int, int]] = {
 """For each direction: the two columns that form the query, and the column of the answer."""
 
 IntArray = npt.NDArray[np.integer]
+Keys = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class AnswerIndex:
 
     direction: Direction
     width: int
-    keys: npt.NDArray[np.int64]
+    keys: Keys
     offsets: npt.NDArray[np.int64]
     answers: npt.NDArray[np.int32]
     splits: npt.NDArray[np.uint8]
@@ -93,18 +94,16 @@ class AnswerIndex:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def key(self, first: IntArray, second: IntArray) -> npt.NDArray[np.int64]:
+    def key(self, first: IntArray, second: IntArray) -> Keys:
         """The key of queries: (subject, relation), (object, relation) or (subject, object)."""
         return np.asarray(first, dtype=np.int64) * self.width + second
 
-    def query_of(self, triples: IntArray) -> npt.NDArray[np.int64]:
+    def query_of(self, triples: IntArray) -> Keys:
         """The keys of the queries that the triples (n, 3) answer."""
         first, second, _ = COLUMNS[self.direction]
         return self.key(triples[:, first], triples[:, second])
 
-    def ranges(
-        self, keys: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def ranges(self, keys: Keys) -> tuple[Keys, Keys]:
         """Start and count of each query's answers; the count is 0 for an unknown query."""
         if not len(self.keys):
             zeros = np.zeros(len(keys), dtype=np.int64)
@@ -115,7 +114,7 @@ class AnswerIndex:
         starts = self.offsets[position]
         return starts, np.where(known, self.offsets[position + 1] - starts, 0)
 
-    def rows(self, keys: npt.NDArray[np.int64]) -> AnswerRows:
+    def rows(self, keys: Keys) -> AnswerRows:
         """The known answers of a batch of query keys."""
         starts, counts = self.ranges(keys)
         rows = np.repeat(np.arange(len(keys)), counts)
@@ -124,7 +123,7 @@ class AnswerIndex:
         return AnswerRows(rows, self.answers[flat].astype(np.int64), self.splits[flat])
 
 
-def _starts(ascending: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _starts(ascending: Keys) -> npt.NDArray[np.bool_]:
     """Which entries differ from the one before them."""
     starts = np.ones(len(ascending), dtype=bool)
     np.not_equal(ascending[1:], ascending[:-1], out=starts[1:])

@@ -21,7 +21,6 @@ from reltucker.graph.sources import read_folder
 
 CACHE_VARIABLE = "RELTUCKER_HOME"
 SUFFIXES = (".txt", ".tsv")
-LABELS = "labels.tsv"
 UNPACKED_LIMIT = 256 << 20
 """An archive that unpacks to more bytes than this is refused."""
 
@@ -119,8 +118,7 @@ ENTRIES: dict[str, CatalogEntry] = {
 
 def cache_folder() -> Path:
     """Where fetched graphs are kept: RELTUCKER_HOME, or else the user's cache folder."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
+    if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen).expanduser()
     return platformdirs.user_cache_path("reltucker", appauthor=False)
 
@@ -128,9 +126,8 @@ def cache_folder() -> Path:
 def suggestion(text: str) -> str:
     """What to write instead of a name that the catalog does not have."""
     matches = process.extract(text[:200].lower(), list(ENTRIES), limit=2, score_cutoff=60)
-    if matches:
-        return f"did you mean {' or '.join(repr(match) for match, _, _ in matches)}?"
-    return f"the catalog has {', '.join(ENTRIES)}"
+    nearest = " or ".join(repr(match) for match, _, _ in matches)
+    return f"did you mean {nearest}?" if nearest else f"the catalog has {', '.join(ENTRIES)}"
 
 
 def fetch(name: str, *, source_folder: Path | None = None, progress: bool = False) -> Path:
@@ -155,10 +152,10 @@ def fetch(name: str, *, source_folder: Path | None = None, progress: bool = Fals
                     # A folder that lost a split; only where there is none can one be renamed to.
                     shutil.rmtree(folder, ignore_errors=True)
                     unpacked.rename(folder)
-        if source_folder is not None and not (folder / LABELS).exists():
+        if source_folder is not None and not (folder / "labels.tsv").exists():
             labels = source_folder / archive.labels_name
             if labels.is_file():
-                write_bytes(folder / LABELS, labels.read_bytes())
+                write_bytes(folder / "labels.tsv", labels.read_bytes())
     except OSError as cause:
         raise GraphError(
             f"{name} cannot be put into the cache folder {folder.parent} ({cause}); "

@@ -105,8 +105,8 @@ class _Draw:
         for option, weight in zip(options, weights, strict=True):
             rest -= weight
             if rest < 0:
-                break
-        return option
+                return option
+        return options[-1]
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
         return [options[i] for i in np.argsort(self.random(len(options)), kind="stable")]

@@ -75,11 +75,12 @@ class KnowledgeGraph:
 
     def named(self, triples: npt.NDArray[np.integer[Any]]) -> pl.DataFrame:
         """Triples (n, 3) as a frame of names: subject, relation, object."""
-        columns = {"subject": self.entities, "relation": self.relations, "object": self.entities}
+        subjects, relations, objects = triples.T
         return pl.DataFrame(
             {
-                column: vocabulary.names.gather(triples[:, position]).alias(column)
-                for position, (column, vocabulary) in enumerate(columns.items())
+                "subject": self.entities.names.gather(subjects),
+                "relation": self.relations.names.gather(relations),
+                "object": self.entities.names.gather(objects),
             }
         )
 
@@ -94,10 +95,7 @@ class KnowledgeGraph:
             **{f"count.{key}": str(value) for key, value in self.counts.items()},
         }
         tensors = {name: np.ascontiguousarray(self.split(name)) for name in SPLITS}
-        write_with(
-            folder / "triples.safetensors",
-            lambda path: save_file(tensors, path, metadata=metadata),
-        )
+        write_with(folder / "triples.safetensors", lambda path: save_file(tensors, path, metadata))
 
     @classmethod
     def load(cls, folder: Path) -> "KnowledgeGraph":
@@ -126,11 +124,9 @@ class KnowledgeGraph:
             if np.any((triples < 0) | (triples >= sizes)):
                 raise GraphError(f"{path} is damaged: split {split} has ids of no name")
         # An empty train has no largest id.
-        largest = train.max(axis=0, initial=-1)
-        if not (
-            max(largest[0], largest[2]) < seen_entities <= len(entities)
-            and largest[1] < seen_relations <= len(relations)
-        ):
+        subject, relation, object_ = train.max(axis=0, initial=-1)
+        fits = max(subject, object_) < seen_entities <= len(entities)
+        if not (fits and relation < seen_relations <= len(relations)):
             raise GraphError(f"{path} is damaged: split train does not fit to its seen names")
         vocabularies = entities, relations
         return cls(name, *vocabularies, train, valid, test, seen_entities, seen_relations, counts)

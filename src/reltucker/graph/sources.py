@@ -96,11 +96,8 @@ def read_folder(folder: Path) -> tuple[dict[SplitName, NameTable], Path | None]:
 
 
 def _only_file(folder: Path, stems: tuple[str, ...], suffixes: tuple[str, ...]) -> Path | None:
-    found = []
-    for file in sorted(folder.iterdir()):
-        stem, suffix = stem_and_suffix(file)
-        if stem in stems and suffix in suffixes and file.is_file():
-            found.append(file)
+    names = {(stem, suffix) for stem in stems for suffix in suffixes}
+    found = [f for f in sorted(folder.iterdir()) if stem_and_suffix(f) in names and f.is_file()]
     if len(found) > 1:
         raise GraphError(
             f"{folder} has two files for {stems[0]}, {found[0].name} and {found[1].name}; "
