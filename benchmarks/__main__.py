@@ -24,8 +24,8 @@ from benchmarks.ranking import measure_ranking
 from benchmarks.sparsity import measure_sparsity
 from reltucker.atomic import write_json
 from reltucker.cli.output import console
-from reltucker.graph import KnowledgeGraph
-from reltucker.graph.catalog import ENTRIES, open_graph
+from reltucker.graph import KnowledgeGraph, load_graph
+from reltucker.graph.catalog import ENTRIES
 from reltucker.report import Column, Table
 from reltucker.training import Recipe
 
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--sparsity", action="store_true", help="steps of SRT by density instead")
     options = parser.parse_args()
     folder = options.data or ENTRIES["fb15k-237"].folder
-    graph = open_graph(folder if options.data else "fb15k-237")
+    graph = load_graph(folder if options.data else "fb15k-237")
 
     if options.objectives:
         python = pykeen_python(options.pykeen_python) if options.peers else None

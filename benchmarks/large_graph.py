@@ -42,11 +42,11 @@ def make_graph(folder: Path, triples: int, entities: int) -> None:
 def run_side(source: str) -> dict[str, Any]:
     """Train for some steps, write the checkpoint, rank a sample; in this process."""
     from reltucker.evaluation import rank_split, sampled
-    from reltucker.graph.catalog import open_graph
+    from reltucker.graph import load_graph
     from reltucker.training import Recipe, RunFolder, Training
 
     began = time.perf_counter()
-    graph = open_graph(source)
+    graph = load_graph(source)
     read = time.perf_counter() - began
     sizes = {"model.name": "drt", "model.entity_dim": 64, "model.relation_dim": 64}
     recipe = Recipe().with_values(sizes)

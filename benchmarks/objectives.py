@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.machine import matmul_rate
 from benchmarks.steps import StepTimer
-from reltucker.graph.catalog import open_graph
+from reltucker.graph import load_graph
 from reltucker.training import Recipe
 
 COMMON: dict[str, Any] = {
@@ -70,7 +70,7 @@ def necessary_operations(timer: StepTimer) -> float:
 def main() -> None:
     """Measure one objective."""
     folder, entity_dim, relation_dim, name = sys.argv[1:]
-    graph = open_graph(folder)
+    graph = load_graph(folder)
     sizes = {"model.entity_dim": int(entity_dim), "model.relation_dim": int(relation_dim)}
     timer = StepTimer(graph, Recipe().with_values({**COMMON, **sizes, **OBJECTIVES[name]}))
     rates, times = [matmul_rate()], []

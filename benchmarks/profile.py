@@ -18,7 +18,7 @@ from benchmarks.objectives import COMMON, OBJECTIVES, necessary_operations
 from benchmarks.steps import StepTimer
 from reltucker.atomic import write_json
 from reltucker.cli.output import console
-from reltucker.graph.catalog import open_graph
+from reltucker.graph import load_graph
 from reltucker.report import Column, Table
 from reltucker.training import Recipe
 
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()
     recipe = Recipe().with_values({**COMMON, **SIZES, **OBJECTIVES[options.objective]})
-    timer = StepTimer(open_graph(options.data), recipe.changed(options.set))
+    timer = StepTimer(load_graph(options.data), recipe.changed(options.set))
     result = {"objective": options.objective, "set": options.set, **profiled(timer, options.steps)}
     columns = [
         Column("function", "function"),

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reltucker.errors import ReltuckerError
-    from reltucker.graph import KnowledgeGraph
-    from reltucker.graph.catalog import open_graph as load_graph
+    from reltucker.graph import KnowledgeGraph, load_graph
     from reltucker.run import Evaluation, Run, open_run, train
     from reltucker.training import Recipe
 
@@ -36,7 +35,7 @@ _HOMES = {
     "Recipe": ("reltucker.training", "Recipe"),
     "ReltuckerError": ("reltucker.errors", "ReltuckerError"),
     "Run": ("reltucker.run", "Run"),
-    "load_graph": ("reltucker.graph.catalog", "open_graph"),
+    "load_graph": ("reltucker.graph", "load_graph"),
     "open_run": ("reltucker.run", "open_run"),
     "train": ("reltucker.run", "train"),
 }

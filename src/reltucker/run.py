@@ -21,9 +21,7 @@ from reltucker.evaluation import (
     rank_split,
     sampled,
 )
-from reltucker.graph import KnowledgeGraph, SplitName
-from reltucker.graph.catalog import open_graph
-from reltucker.graph.loading import GraphSource
+from reltucker.graph import GraphSource, KnowledgeGraph, SplitName, load_graph
 from reltucker.model import RelationalTucker, Sizes, sizes_of
 from reltucker.progress import TrainingProgress, track
 from reltucker.serving import (
@@ -249,7 +247,7 @@ def train(
         settings = {"source": str(graph)}
         recipe = recipe.model_copy(update={"graph": recipe.graph.model_copy(update=settings)})
     if not isinstance(graph, KnowledgeGraph):
-        graph = open_graph(graph, labels=recipe.graph.labels, seed=recipe.graph.seed)
+        graph = load_graph(graph, labels=recipe.graph.labels, seed=recipe.graph.seed)
     path = Path(out) if out is not None else _free_folder(graph.name, recipe.model.name)
     check(recipe, graph)
     recipe = settled(recipe, graph)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -145,8 +147,11 @@ def test_metrics_are_the_textbook_ones() -> None:
 
 
 @pytest.mark.parametrize("by", ["relation", "kind", "direction"])
-def test_break_downs_add_up_to_the_whole(by: str) -> None:
+@pytest.mark.parametrize("unseen", [False, True])
+def test_break_downs_add_up_to_the_whole(by: str, unseen: bool) -> None:
     graph = random_graph(3)
+    if unseen:  # the last relation has no triples in train
+        graph = replace(graph, train=graph.train[graph.train[:, 1] < 3], seen_relations=3)
     ranking = rank_split(make_model(graph, 3, ties=False), graph)
     groups = break_down(ranking, graph, by)
     for protocol, metrics in ranking.metrics().items():
@@ -154,6 +159,8 @@ def test_break_downs_add_up_to_the_whole(by: str) -> None:
         reciprocal = [group[protocol]["mrr"] * group[protocol]["queries"] for group in groups]
         assert sum(queries) == metrics.queries
         assert sum(reciprocal) / metrics.queries == pytest.approx(metrics.mrr)
+    if by == "kind":
+        assert ("unseen" in {group["kind"] for group in groups}) == unseen
     if by == "relation":
         sizes = [group["standard"]["queries"] for group in groups]
         assert sizes == sorted(sizes, reverse=True)

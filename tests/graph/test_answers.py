@@ -36,11 +36,17 @@ def all_queries(direction: Direction) -> np.ndarray:
 
 
 @settings(max_examples=150, deadline=None)
-@given(three_splits, st.sampled_from(DIRECTIONS), st.randoms(use_true_random=False))
+@given(
+    three_splits,
+    st.sampled_from(DIRECTIONS),
+    st.sampled_from([(ENTITIES, RELATIONS), (2**31 - 1, 2**20)]),
+    st.randoms(use_true_random=False),
+)
 def test_rows_are_those_of_a_dictionary(
-    splits: list[np.ndarray], direction: Direction, shuffler: object
+    splits: list[np.ndarray], direction: Direction, sizes: tuple[int, int], shuffler: object
 ) -> None:
-    index = AnswerIndex.build(direction, splits, ENTITIES, RELATIONS)
+    """Also with vocabularies so large that a triple does not fit into 64 bits."""
+    index = AnswerIndex.build(direction, splits, *sizes)
     known = oracle_of(direction, splits)
     assert len(index) == len(known)
     queries = all_queries(direction)
@@ -54,18 +60,9 @@ def test_rows_are_those_of_a_dictionary(
     ]
     assert list(zip(found.rows, found.answers, found.splits, strict=True)) == expected
     assert found.splits.dtype == np.uint8
-
-
-@settings(deadline=None)
-@given(three_splits, st.sampled_from(DIRECTIONS))
-def test_the_wide_path_builds_the_same_index(
-    splits: list[np.ndarray], direction: Direction
-) -> None:
-    index = AnswerIndex.build(direction, splits, ENTITIES, RELATIONS)
-    wide = AnswerIndex._build_wide(direction, splits, index.width)
-    for part in ("keys", "offsets", "answers", "splits"):
-        np.testing.assert_array_equal(getattr(wide, part), getattr(index, part))
-        assert getattr(wide, part).dtype == getattr(index, part).dtype
+    assert (index.keys.dtype, index.offsets.dtype) == (np.int64, np.int64)
+    assert np.all(np.diff(index.keys) > 0)
+    assert index.answers.dtype == np.int32
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -88,6 +85,15 @@ def test_an_empty_index_answers_nothing(direction: Direction) -> None:
     starts, counts = index.ranges(np.array([0, 5]))
     assert (len(index), counts.tolist(), len(starts)) == (0, [0, 0], 2)
     assert len(index.rows(np.array([0, 5])).answers) == 0
+
+
+def test_an_index_equals_itself_alone() -> None:
+    rows = np.array([[1, 1, 2], [0, 0, 1]], dtype=np.int32)
+    one, other = (AnswerIndex.build("object", [rows], ENTITIES, RELATIONS) for _ in range(2))
+    for first, second in ((one, other), (one.rows(one.keys), one.rows(one.keys))):
+        assert first == first
+        assert first != second
+        assert len({first, second, first}) == 2
 
 
 def test_building_leaves_the_triples_alone() -> None:

@@ -139,6 +139,16 @@ def test_names_that_are_not_strings_are_refused(
         KnowledgeGraph.load(tmp_path)
 
 
+def test_a_graph_equals_itself_alone(graph: KnowledgeGraph, tmp_path: Path) -> None:
+    graph.save(tmp_path)
+    again = KnowledgeGraph.load(tmp_path)
+    assert graph == graph
+    assert graph != again
+    assert len({graph, again, graph}) == 2
+    assert graph.entities != again.entities
+    assert len({graph.entities, again.entities}) == 2
+
+
 def test_seen_triples_have_all_their_names_in_train(graph: KnowledgeGraph) -> None:
     assert graph.is_seen(graph.valid).tolist() == [True, False, False]
     assert graph.is_seen(graph.test).shape == (0,)

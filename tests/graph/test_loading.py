@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reltucker.errors import GraphError
-from reltucker.graph import SPLITS, KnowledgeGraph
-from reltucker.graph.loading import GraphWarning, _keys, load_graph
+from reltucker.graph import SPLITS, GraphWarning, KnowledgeGraph, load_graph
+from reltucker.graph.building import _keys
 
 TRAIN = [("a", "r", "b"), ("b", "r", "c"), ("a", "s", "c")]
 VALID = [("c", "r", "a"), ("new", "s", "a")]
@@ -136,9 +136,9 @@ def test_ids_do_not_depend_on_what_the_process_did_before() -> None:
 
 def test_a_dict_of_splits_keeps_them(tmp_path: Path) -> None:
     as_pandas = pd.DataFrame(VALID, columns=["head", "relation", "tail"])
-    graph = load_graph({"test": TEST, "valid": as_pandas, "train": TRAIN}, name="mine")
+    graph = load_graph({"test": TEST, "valid": as_pandas, "train": TRAIN})
     assert_same(graph, load_graph(write_folder(tmp_path, train=TRAIN, valid=VALID, test=TEST)))
-    assert graph.name == "mine"
+    assert graph.name == "graph"
     only = load_graph({"train": TRAIN, "valid": []})
     assert only.valid.shape == only.test.shape == (0, 3)
 
@@ -289,7 +289,8 @@ def test_two_files_for_a_split_are_both_named(tmp_path: Path, one: str, two: str
 
 
 def test_missing_and_unknown_files_are_named(tmp_path: Path) -> None:
-    assert "none.tsv does not exist" in message_of(tmp_path / "none.tsv")
+    assert "none.tsv' is neither a file or folder" in message_of(tmp_path / "none.tsv")
+    assert "none.tsv does not exist" in message_of({"train": tmp_path / "none.tsv"})
     (tmp_path / "graph.json").write_text("[]")
     assert "graph.json has no known format" in message_of(str(tmp_path / "graph.json"))
 

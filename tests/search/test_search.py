@@ -16,8 +16,7 @@ from sqlalchemy.exc import OperationalError
 
 from reltucker import run as run_module
 from reltucker.errors import GraphError, RecipeError, StudyError
-from reltucker.graph import KnowledgeGraph
-from reltucker.graph.catalog import open_graph
+from reltucker.graph import KnowledgeGraph, load_graph
 from reltucker.run import open_run
 from reltucker.search import SearchResult, run_search, workers
 from reltucker.search.folder import SearchFolder
@@ -92,7 +91,7 @@ def test_the_best_run_is_whole_and_has_the_printed_figures(
 ) -> None:
     result, _ = searched
     run = open_run(result.run)
-    graph = open_graph(str(graph_files))
+    graph = load_graph(str(graph_files))
     assert np.array_equal(run.graph.test, graph.test)
     assert len(graph.test)
     again = run.evaluate("test", progress=False).to_dict()

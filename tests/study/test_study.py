@@ -93,7 +93,7 @@ def test_small_sizes_come_first_and_options_add_fits(graph_files: Path) -> None:
 
 
 def test_published_graphs_have_the_paper_s_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_module, "open_graph", lambda *_, **__: disjoint(random_graph(5)))
+    monkeypatch.setattr(plan_module, "load_graph", lambda *_, **__: disjoint(random_graph(5)))
     plan = plan_study("fb15k-237")
     dropouts_rates_decays = 6 * 6 * 6 * 4
     points = {fit.name: fit.points for fit in plan.fits}

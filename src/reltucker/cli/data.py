@@ -1,5 +1,6 @@
 """`reltucker data`: the catalog of graphs, and what is in a graph."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,11 +18,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
 @app.command("list")
 def list_(json: Json = False) -> None:
     """List the graphs that are known by name."""
-    from reltucker.graph.catalog import catalog
+    from reltucker.graph.catalog import ENTRIES
 
     rows: list[dict[str, str | bool]] = [
         {"name": entry.name, "available": entry.is_available, "summary": entry.summary}
-        for entry in catalog()
+        for entry in ENTRIES.values()
     ]
     if json:
         print_json(rows)
@@ -46,9 +47,9 @@ def fetch_(
     json: Json = False,
 ) -> None:
     """Fetch a graph of the catalog into the cache folder (RELTUCKER_HOME changes it)."""
-    from reltucker.graph.catalog import DownloadBar, fetch
+    from reltucker.graph.catalog import fetch
 
-    folder = fetch(name, source_folder=source_folder, progress=DownloadBar(name))
+    folder = fetch(name, source_folder=source_folder, progress=sys.stderr.isatty())
     if json:
         print_json({"name": name, "folder": str(folder)})
     else:
@@ -63,10 +64,9 @@ def describe_(
     json: Json = False,
 ) -> None:
     """Count what is in a graph: splits, unseen entities, kinds of relations, hints, degrees."""
-    from reltucker.graph.catalog import open_graph
-    from reltucker.graph.description import describe_graph
+    from reltucker.graph import describe_graph, load_graph
 
-    description = describe_graph(open_graph(graph, labels=labels, seed=seed)).to_dict()
+    description = describe_graph(load_graph(graph, labels=labels, seed=seed))
     if json:
         print_json(description)
         return

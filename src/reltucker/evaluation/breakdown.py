@@ -5,8 +5,7 @@ from typing import Any, Literal
 import numpy as np
 
 from reltucker.evaluation.ranking import ENTITY_DIRECTIONS, Ranking
-from reltucker.graph import KnowledgeGraph
-from reltucker.graph.description import relation_kinds
+from reltucker.graph import KINDS, KnowledgeGraph, relation_kinds
 
 Breakdown = Literal["relation", "kind", "direction"]
 
@@ -14,7 +13,8 @@ Breakdown = Literal["relation", "kind", "direction"]
 def break_down(ranking: Ranking, graph: KnowledgeGraph, by: Breakdown) -> list[dict[str, Any]]:
     """One entry for each relation, kind or direction that has queries, JSON-ready.
 
-    Relations come by the number of their triples, largest first.
+    Relations come by the number of their triples, largest first. Those without training triples
+    have the kind "unseen", so that the groups hold every query once.
     """
     relations = ranking.triples[:, 1]
     if by == "direction":
@@ -27,7 +27,7 @@ def break_down(ranking: Ranking, graph: KnowledgeGraph, by: Breakdown) -> list[d
         present = kinds[relations]
         return [
             {"kind": kind, **_protocols(ranking, where=present == kind)}
-            for kind in ("1-1", "1-N", "N-1", "N-N")
+            for kind in KINDS
             if np.any(present == kind)
         ]
     distinct, counts = np.unique(relations, return_counts=True)

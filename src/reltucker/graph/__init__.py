@@ -1,16 +1,27 @@
 """A knowledge graph comes in: readers, vocabulary, splits, answer index, catalog, families."""
 
 from reltucker.graph.answers import COLUMNS, AnswerIndex, AnswerRows, Direction
+from reltucker.graph.building import GraphWarning
+from reltucker.graph.description import KINDS, describe_graph, relation_kinds
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
+from reltucker.graph.loading import load_graph
+from reltucker.graph.sources import GraphSource, read_triples
 from reltucker.graph.vocabulary import Vocabulary
 
 __all__ = [
     "COLUMNS",
+    "KINDS",
     "SPLITS",
     "AnswerIndex",
     "AnswerRows",
     "Direction",
+    "GraphSource",
+    "GraphWarning",
     "KnowledgeGraph",
     "SplitName",
     "Vocabulary",
+    "describe_graph",
+    "load_graph",
+    "read_triples",
+    "relation_kinds",
 ]

@@ -1,5 +1,6 @@
 """The answer index: for every query, its known answers, in compressed rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,9 +18,10 @@ COLUMNS: dict[Direction, tuple[int, int, int]] = {
 """For each direction: the two columns that form the query, and the column of the answer."""
 
 IntArray = npt.NDArray[np.integer]
+Keys = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AnswerRows:
     """The answers of a batch of queries, flat: entry n answers query `rows[n]`.
 
@@ -32,6 +34,7 @@ class AnswerRows:
     splits: npt.NDArray[np.uint8]
 
 
+@dataclass(frozen=True, eq=False)
 class AnswerIndex:
     """Query (a, b) to the sorted known answers, as compressed sparse rows.
 
@@ -39,47 +42,39 @@ class AnswerIndex:
     answers[offsets[q] : offsets[q + 1]], ascending, each once.
     """
 
-    def __init__(
-        self,
-        direction: Direction,
-        width: int,
-        keys: npt.NDArray[np.int64],
-        offsets: npt.NDArray[np.int64],
-        answers: npt.NDArray[np.int32],
-        splits: npt.NDArray[np.uint8],
-    ) -> None:
-        self.direction = direction
-        self.width = width
-        self.keys = keys
-        self.offsets = offsets
-        self.answers = answers
-        self.splits = splits
+    direction: Direction
+    width: int
+    keys: Keys
+    offsets: npt.NDArray[np.int64]
+    answers: npt.NDArray[np.int32]
+    splits: npt.NDArray[np.uint8]
 
     @classmethod
     def build(
-        cls, direction: Direction, splits: list[IntArray], entities: int, relations: int
+        cls, direction: Direction, splits: Sequence[IntArray], entities: int, relations: int
     ) -> "AnswerIndex":
         """Index the triples (n, 3) of train, valid, test, in this order."""
         first, second, answer = COLUMNS[direction]
         width = relations if second == 1 else entities
         size = relations if answer == 1 else entities
         bits = max(size - 1, 1).bit_length()
-        if (entities * width) << (bits + 2) >= 2**63:
-            return cls._build_wide(direction, splits, width)
         # Query, answer and split packed into one integer: one sort orders all three. Everything
         # happens in place, because fresh memory costs as much as the arithmetic.
         packed = np.empty(sum(map(len, splits)), dtype=np.int64)
-        start = 0
-        for number, triples in enumerate(splits):
-            part = packed[start : start + len(triples)]
+        parts = np.split(packed, np.cumsum([len(triples) for triples in splits])[:-1])
+        for part, triples in zip(parts, splits, strict=True):
             part[:] = triples[:, first]
             part *= width
             part += triples[:, second]
+        distinct = None
+        if (entities * width) << (bits + 2) >= 2**63:
+            # Too large to be packed: queries are numbered in their order.
+            distinct, packed[:] = np.unique(packed, return_inverse=True)
+        for number, (part, triples) in enumerate(zip(parts, splits, strict=True)):
             part <<= bits
             part += triples[:, answer]
             part <<= 2
             part += number
-            start += len(triples)
         packed.sort()
         tags = packed.astype(np.uint8)
         tags &= 3
@@ -91,50 +86,24 @@ class AnswerIndex:
         answers = packed.astype(np.int32)
         answers &= (1 << bits) - 1
         packed >>= bits
-        return cls._from_sorted(direction, width, packed, answers, tags)
-
-    @classmethod
-    def _build_wide(cls, direction: Direction, splits: list[IntArray], width: int) -> "AnswerIndex":
-        """The same for graphs so large that a packed triple would overflow 64 bits."""
-        first, second, answer = COLUMNS[direction]
-        triples = np.concatenate(splits)
-        tags = np.repeat(np.arange(len(splits), dtype=np.uint8), [len(t) for t in splits])
-        query = triples[:, first].astype(np.int64) * width + triples[:, second]
-        answers = triples[:, answer].astype(np.int32)
-        order = np.lexsort((tags, answers, query))
-        query, answers, tags = query[order], answers[order], tags[order]
-        kept = np.ones(len(query), dtype=bool)
-        kept[1:] = (query[1:] != query[:-1]) | (answers[1:] != answers[:-1])
-        return cls._from_sorted(direction, width, query[kept], answers[kept], tags[kept])
-
-    @classmethod
-    def _from_sorted(
-        cls,
-        direction: Direction,
-        width: int,
-        query: npt.NDArray[np.int64],
-        answers: npt.NDArray[np.int32],
-        tags: npt.NDArray[np.uint8],
-    ) -> "AnswerIndex":
-        starts = np.flatnonzero(_starts(query))
-        offsets = np.append(starts, len(query)).astype(np.int64)
-        return cls(direction, width, query[starts], offsets, answers, tags)
+        starts = np.flatnonzero(_starts(packed))
+        offsets = np.append(starts, len(packed)).astype(np.int64)
+        keys = packed[starts] if distinct is None else distinct
+        return cls(direction, width, keys, offsets, answers, tags)
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def key(self, first: IntArray, second: IntArray) -> npt.NDArray[np.int64]:
+    def key(self, first: IntArray, second: IntArray) -> Keys:
         """The key of queries: (subject, relation), (object, relation) or (subject, object)."""
         return np.asarray(first, dtype=np.int64) * self.width + second
 
-    def query_of(self, triples: IntArray) -> npt.NDArray[np.int64]:
+    def query_of(self, triples: IntArray) -> Keys:
         """The keys of the queries that the triples (n, 3) answer."""
         first, second, _ = COLUMNS[self.direction]
         return self.key(triples[:, first], triples[:, second])
 
-    def ranges(
-        self, keys: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def ranges(self, keys: Keys) -> tuple[Keys, Keys]:
         """Start and count of each query's answers; the count is 0 for an unknown query."""
         if not len(self.keys):
             zeros = np.zeros(len(keys), dtype=np.int64)
@@ -145,7 +114,7 @@ class AnswerIndex:
         starts = self.offsets[position]
         return starts, np.where(known, self.offsets[position + 1] - starts, 0)
 
-    def rows(self, keys: npt.NDArray[np.int64]) -> AnswerRows:
+    def rows(self, keys: Keys) -> AnswerRows:
         """The known answers of a batch of query keys."""
         starts, counts = self.ranges(keys)
         rows = np.repeat(np.arange(len(keys)), counts)
@@ -154,7 +123,7 @@ class AnswerIndex:
         return AnswerRows(rows, self.answers[flat].astype(np.int64), self.splits[flat])
 
 
-def _starts(ascending: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _starts(ascending: Keys) -> npt.NDArray[np.bool_]:
     """Which entries differ from the one before them."""
     starts = np.ones(len(ascending), dtype=bool)
     np.not_equal(ascending[1:], ascending[:-1], out=starts[1:])

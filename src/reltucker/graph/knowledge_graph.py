@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from reltucker.atomic import write_with
 from reltucker.errors import GraphError
-from reltucker.graph.answers import COLUMNS, AnswerIndex, Direction
+from reltucker.graph.answers import AnswerIndex, Direction
 from reltucker.graph.vocabulary import Vocabulary
 
 SplitName = Literal["train", "valid", "test"]
@@ -21,8 +21,18 @@ SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
 Triples = npt.NDArray[np.int32]
 
+_DAMAGE: tuple[type[BaseException], ...] = (
+    OSError,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+    SafetensorError,
+    KeyError,
+    TypeError,
+    ValueError,
+)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class KnowledgeGraph:
     """Triples (subject, relation, object) as ids, in three splits of shape (n, 3).
 
@@ -41,9 +51,7 @@ class KnowledgeGraph:
     seen_entities: int
     seen_relations: int
     counts: Mapping[str, int] = field(default_factory=dict)
-    _indexes: dict[Direction, AnswerIndex] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _indexes: dict[Direction, AnswerIndex] = field(default_factory=dict, init=False, repr=False)
 
     def split(self, name: SplitName) -> Triples:
         """The triples of one split."""
@@ -52,12 +60,9 @@ class KnowledgeGraph:
     def answers(self, direction: Direction) -> AnswerIndex:
         """The answer index over all splits for one direction, built once."""
         if direction not in self._indexes:
-            self._indexes[direction] = AnswerIndex.build(
-                direction,
-                [self.train, self.valid, self.test],
-                len(self.entities),
-                len(self.relations),
-            )
+            splits = [self.train, self.valid, self.test]
+            sizes = len(self.entities), len(self.relations)
+            self._indexes[direction] = AnswerIndex.build(direction, splits, *sizes)
         return self._indexes[direction]
 
     def is_seen(self, triples: Triples) -> npt.NDArray[np.bool_]:
@@ -70,11 +75,12 @@ class KnowledgeGraph:
 
     def named(self, triples: npt.NDArray[np.integer[Any]]) -> pl.DataFrame:
         """Triples (n, 3) as a frame of names: subject, relation, object."""
-        columns = {"subject": self.entities, "relation": self.relations, "object": self.entities}
+        subjects, relations, objects = triples.T
         return pl.DataFrame(
             {
-                column: vocabulary.names.gather(triples[:, position]).alias(column)
-                for position, (column, vocabulary) in enumerate(columns.items())
+                "subject": self.entities.names.gather(subjects),
+                "relation": self.relations.names.gather(relations),
+                "object": self.entities.names.gather(objects),
             }
         )
 
@@ -89,16 +95,13 @@ class KnowledgeGraph:
             **{f"count.{key}": str(value) for key, value in self.counts.items()},
         }
         tensors = {name: np.ascontiguousarray(self.split(name)) for name in SPLITS}
-        write_with(
-            folder / "triples.safetensors",
-            lambda path: save_file(tensors, path, metadata=metadata),
-        )
+        write_with(folder / "triples.safetensors", lambda path: save_file(tensors, path, metadata))
 
     @classmethod
     def load(cls, folder: Path) -> "KnowledgeGraph":
         """The inverse of `save`; a missing or damaged file is named."""
-        path = folder / "entities.parquet"
         try:
+            path = folder / "entities.parquet"
             entities = Vocabulary.from_frame(pl.read_parquet(path), "entity")
             path = folder / "relations.parquet"
             relations = Vocabulary.from_frame(pl.read_parquet(path), "relation")
@@ -112,50 +115,18 @@ class KnowledgeGraph:
             seen_relations = int(metadata["seen_relations"])
             counts = {k[6:]: int(v) for k, v in metadata.items() if k.startswith("count.")}
         except _DAMAGE as cause:
-            raise GraphError(f"{path} is missing or damaged ({_first_line(cause)})") from cause
+            reason = (str(cause).splitlines() or [type(cause).__name__])[0]
+            raise GraphError(f"{path} is missing or damaged ({reason})") from cause
+        sizes = np.array([len(entities), len(relations), len(entities)])
         for split, triples in zip(SPLITS, (train, valid, test), strict=True):
-            _check_range(path, split, triples, len(entities), len(relations))
+            if triples.dtype != np.int32 or triples.ndim != 2 or triples.shape[1] != 3:
+                raise GraphError(f"{path} is damaged: split {split} does not hold 32-bit triples")
+            if np.any((triples < 0) | (triples >= sizes)):
+                raise GraphError(f"{path} is damaged: split {split} has ids of no name")
         # An empty train has no largest id.
-        largest = train.max(axis=0, initial=-1)
-        if not (
-            max(largest[0], largest[2]) < seen_entities <= len(entities)
-            and largest[1] < seen_relations <= len(relations)
-        ):
+        subject, relation, object_ = train.max(axis=0, initial=-1)
+        fits = max(subject, object_) < seen_entities <= len(entities)
+        if not (fits and relation < seen_relations <= len(relations)):
             raise GraphError(f"{path} is damaged: split train does not fit to its seen names")
-        return cls(
-            name,
-            entities,
-            relations,
-            train,
-            valid,
-            test,
-            seen_entities,
-            seen_relations,
-            counts,
-        )
-
-
-_DAMAGE: tuple[type[BaseException], ...] = (
-    OSError,
-    pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,
-    SafetensorError,
-    KeyError,
-    TypeError,
-    ValueError,
-)
-
-
-def _check_range(path: Path, name: str, triples: Triples, entities: int, relations: int) -> None:
-    sizes = np.array([entities, relations, entities])
-    if triples.dtype != np.int32 or triples.ndim != 2 or triples.shape[1] != 3:
-        raise GraphError(f"{path} is damaged: split {name} does not hold triples of 32-bit ids")
-    if np.any((triples < 0) | (triples >= sizes)):
-        raise GraphError(f"{path} is damaged: split {name} has ids outside of the vocabulary")
-
-
-def _first_line(cause: BaseException) -> str:
-    return (str(cause).splitlines() or [type(cause).__name__])[0]
-
-
-__all__ = ["COLUMNS", "SPLITS", "Direction", "KnowledgeGraph", "SplitName", "Triples"]
+        vocabularies = entities, relations
+        return cls(name, *vocabularies, train, valid, test, seen_entities, seen_relations, counts)

@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -26,34 +27,44 @@ _GENERATED_ID = re.compile(rb"[a-f][0-9a-f]{19,31}")
 def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:
     """The triples between IRIs and blank nodes; those with a literal are counted and left out.
 
-    An IRI is its plain text, a blank node `_:id`; named graphs are ignored.
+    An IRI is its plain text, a blank node `_:id`; named graphs are ignored. The parser gives nodes
+    without a label a random id. Those are numbered as they come, so that they are the same at every
+    reading, and under the file's name, for in another file they are other nodes.
     """
     content = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
-    blank_name = _BlankNames(path, content)
+    written = {found.decode() for found in _GENERATED_ID.findall(content)}
+    numbers: dict[str, int] = {}
+
+    def name(node: object) -> str | None:
+        if isinstance(node, NamedNode):
+            return node.value
+        if not isinstance(node, BlankNode):
+            return None
+        label = node.value
+        if label in written or not _GENERATED_ID.fullmatch(label.encode()):
+            return f"_:{label}"
+        return f"_:{path.name}#{numbers.setdefault(label, len(numbers) + 1)}"
+
     subjects: list[str] = []
     relations: list[str] = []
     objects: list[str] = []
     literals = 0
     try:
         for quad in parse(content, format=rdf_format):
+            subject, object_ = name(quad.subject), name(quad.object)
             # A literal, or a triple term of RDF 1.2, is a value and not an entity.
-            if isinstance(quad.object, NamedNode):
-                objects.append(quad.object.value)
-            elif isinstance(quad.object, BlankNode):
-                objects.append(blank_name(quad.object))
-            else:
+            if subject is None or object_ is None:
                 literals += 1
                 continue
+            subjects.append(subject)
             relations.append(quad.predicate.value)
-            subjects.append(
-                quad.subject.value
-                if isinstance(quad.subject, NamedNode)
-                else blank_name(quad.subject)
-            )
+            objects.append(object_)
     except (SyntaxError, ValueError) as cause:
         line = getattr(cause, "lineno", None) or _line_of_error(content, rdf_format)
+        reason = str(cause.args[0] if cause.args else cause).splitlines()[0]
+        reason = re.sub(r"^Parser error at line [^:]*: ", "", reason)
         raise GraphError(
-            f"{path}, line {line}: not valid {rdf_format.name} ({_reason(cause)}); "
+            f"{path}, line {line}: not valid {rdf_format.name} ({reason}); "
             "correct the line or the file's suffix"
         ) from cause
     if not subjects:
@@ -61,31 +72,9 @@ def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:
         raise GraphError(
             f"{path} is empty: no triples{only}; it needs triples between IRIs or blank nodes"
         )
-    frame = pl.DataFrame(
-        {"subject": subjects, "relation": relations, "object": objects},
-        schema=dict.fromkeys(TRIPLES.columns, pl.String),
-    )
-    table = from_frame(frame, TRIPLES, str(path))
-    return NameTable(table.frame, table.origin, table.examine, literals)
-
-
-class _BlankNames:
-    """Names of blank nodes that are the same at every reading.
-
-    The parser gives nodes without a label a random id. Those are numbered as they come, under the
-    file's name, for in another file they are other nodes.
-    """
-
-    def __init__(self, path: Path, content: bytes) -> None:
-        self.file = path.name
-        self.written = {found.decode() for found in _GENERATED_ID.findall(content)}
-        self.numbers: dict[str, int] = {}
-
-    def __call__(self, node: BlankNode) -> str:
-        label = node.value
-        if label in self.written or not _GENERATED_ID.fullmatch(label.encode()):
-            return f"_:{label}"
-        return f"_:{self.file}#{self.numbers.setdefault(label, len(self.numbers) + 1)}"
+    columns = zip(TRIPLES.columns, (subjects, relations, objects), strict=True)
+    frame = pl.DataFrame([pl.Series(key, values, pl.String) for key, values in columns])
+    return replace(from_frame(frame, TRIPLES, str(path)), literals=literals)
 
 
 def _line_of_error(content: bytes, rdf_format: RdfFormat) -> int:
@@ -108,8 +97,3 @@ class _OneLineReader(io.BytesIO):
         line = self.readline(-1 if size is None else size)
         self.number += line.endswith(b"\n") or (bool(line) and self.tell() == len(self.getvalue()))
         return line
-
-
-def _reason(cause: BaseException) -> str:
-    text = str(cause.args[0] if cause.args else cause).splitlines()[0]
-    return re.sub(r"^Parser error at line [^:]*: ", "", text)

@@ -1,5 +1,8 @@
 """One set of triples becomes train, valid and test, so that train knows every name."""
 
+from collections import Counter
+from itertools import chain
+
 import numpy as np
 import numpy.typing as npt
 
@@ -43,8 +46,18 @@ def _spare(
 
     A batch gives up the triples whose names would be left even if all of the batch went.
     """
-    of_entity = _occurrences(triples[:, 0], entities) + _occurrences(triples[:, 2], entities)
-    of_relation = _occurrences(triples[:, 1], relations)
+
+    def occurrences(triples: Triples) -> npt.NDArray[np.int64]:
+        """How often each entity, and behind them each relation, occurs."""
+        counts = np.zeros(entities + relations, dtype=np.int64)
+        for column, start in ((0, 0), (1, entities), (2, 0)):
+            # In blocks, for add.at and bincount copy all ids to 64 bits first.
+            for block in range(0, len(triples), BLOCK):
+                ids = triples[block : block + BLOCK, column].astype(np.intp)
+                np.add.at(counts[start:], ids, 1)
+        return counts
+
+    left = occurrences(triples)
     spare: list[npt.NDArray[np.int64]] = []
     start = 0
     while wanted and start < len(order):
@@ -52,27 +65,13 @@ def _spare(
         rows = order[start : start + size]
         start += size
         batch = _rows(triples, rows)
-        subjects, kinds, objects = batch[:, 0], batch[:, 1], batch[:, 2]
-        entity_left = of_entity - _occurrences(subjects, entities)
-        entity_left -= _occurrences(objects, entities)
-        relation_left = of_relation - _occurrences(kinds, relations)
-        free = (entity_left > 0)[subjects] & (entity_left > 0)[objects]
-        free &= (relation_left > 0)[kinds]
+        stays = left > occurrences(batch)
+        free = stays[batch[:, 0]] & stays[entities:][batch[:, 1]] & stays[batch[:, 2]]
         gone = np.flatnonzero(free)[:wanted]
-        of_entity -= _occurrences(subjects[gone], entities)
-        of_entity -= _occurrences(objects[gone], entities)
-        of_relation -= _occurrences(kinds[gone], relations)
+        left -= occurrences(batch[gone])
         spare.append(rows[gone])
         wanted -= len(gone)
     return np.concatenate([order[:0], *spare])
-
-
-def _occurrences(ids: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.int64]:
-    """How often each id occurs, in blocks, for bincount would copy all ids to 64 bits first."""
-    counts = np.zeros(size, dtype=np.int64)
-    for start in range(0, len(ids), BLOCK):
-        np.add.at(counts, ids[start : start + BLOCK].astype(np.intp), 1)
-    return counts
 
 
 def _rows(triples: Triples, rows: npt.NDArray[np.int64]) -> Triples:
@@ -89,20 +88,14 @@ def _spare_one_by_one(
     Each triple that goes changes what the next one may, hence the loop; only graphs with few
     triples for each entity come here.
     """
-    subjects, relations, objects = (triples[train, column].tolist() for column in range(3))
-    of_entity: dict[int, int] = {}
-    of_relation: dict[int, int] = {}
-    for s, r, o in zip(subjects, relations, objects, strict=True):
-        of_relation[r] = of_relation.get(r, 0) + 1
-        for entity in {s, o}:
-            of_entity[entity] = of_entity.get(entity, 0) + 1
+    # A relation is counted under the complement of its id, which is no id of an entity.
+    names = [column.tolist() for column in (triples[train] ^ np.array([0, -1, 0], np.int32)).T]
+    left = Counter(chain.from_iterable(map(set, zip(*names, strict=True))))
     removed: list[int] = []
-    for triple, s, r, o in zip(train.tolist(), subjects, relations, objects, strict=True):
+    for triple, s, r, o in zip(train.tolist(), *names, strict=True):
         if len(removed) == wanted:
             break
-        if of_relation[r] > 1 and of_entity[s] > 1 and of_entity[o] > 1:
-            of_relation[r] -= 1
-            for entity in {s, o}:
-                of_entity[entity] -= 1
+        if left[s] > 1 and left[r] > 1 and left[o] > 1:
+            left.subtract({s, r, o})
             removed.append(triple)
     return np.array(removed, dtype=np.int64)

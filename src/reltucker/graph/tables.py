@@ -8,10 +8,11 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -40,28 +41,25 @@ POLARS_FAILURES: tuple[type[BaseException], ...] = (
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a table, the header lines to skip, and other names of the same columns."""
+    """What columns may be called: by the first line of a text, or (`aliases`) only by a frame."""
 
-    columns: tuple[str, ...]
     headers: tuple[tuple[str, ...], ...]
-    aliases: tuple[tuple[str, ...], ...]
+    aliases: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns here."""
+        return self.headers[0]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.columns[:-1])} and {self.columns[-1]}"
 
 
-_TRIPLE_COLUMNS = ("subject", "relation", "object")
-_HEAD_TAIL = ("head", "relation", "tail")
-TRIPLES = Layout(
-    _TRIPLE_COLUMNS,
-    headers=(_TRIPLE_COLUMNS, _HEAD_TAIL),
-    aliases=(_TRIPLE_COLUMNS, _HEAD_TAIL, ("s", "p", "o")),
-)
-LABELS = Layout(
-    ("id", "name"),
-    headers=(("id", "name"), ("id", "label")),
-    aliases=(("id", "name"), ("id", "label")),
-)
+TRIPLES = Layout((("subject", "relation", "object"), ("head", "relation", "tail")), (tuple("spo"),))
+LABELS = Layout((("id", "name"), ("id", "label")))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NameTable:
     """String columns without nulls, and where they come from.
 
@@ -71,7 +69,7 @@ class NameTable:
 
     frame: pl.DataFrame
     origin: str
-    examine: Callable[[], None]
+    examine: Callable[[], object]
     literals: int = 0
 
 
@@ -87,13 +85,11 @@ def read_bytes(path: Path) -> bytes:
     try:
         if compression == "gzip":
             return gzip.decompress(content)
-        if compression == "zstd":
-            return _decompress_zstd(path, content)
+        return _decompress_zstd(path, content) if compression else content
     except (OSError, EOFError, ValueError, zlib.error) as cause:
         raise GraphError(
             f"{path} is not a whole {compression} file ({cause}); download or compress it again"
         ) from cause
-    return content
 
 
 def _decompress_zstd(path: Path, content: bytes) -> bytes:
@@ -118,16 +114,19 @@ def _decompress_zstd(path: Path, content: bytes) -> bytes:
 
 def read_text(path: Path, layout: Layout, *, quoted: bool) -> NameTable:
     """A table of text: comma separated with quotes when `quoted`, else tab separated without."""
-
-    def examine() -> None:
-        _read_carefully(path, layout, quoted=quoted)
-
+    read_carefully = partial(_read_carefully, path, layout, quoted=quoted)
     frame = _read_in_bulk(path, layout, quoted=quoted)
     if frame is None:
-        frame = _read_carefully(path, layout, quoted=quoted)
-    if frame.is_empty():
-        raise GraphError(f"{path} is empty; it needs lines of {_listed(layout.columns)}")
-    return NameTable(frame, str(path), examine)
+        frame = read_carefully()
+    if len(frame) and tuple(name.lower() for name in frame.row(0)) in layout.headers:
+        frame = frame.slice(1)
+    return _not_empty(NameTable(frame, str(path), read_carefully), layout)
+
+
+def _not_empty(table: NameTable, layout: Layout) -> NameTable:
+    if table.frame.is_empty():
+        raise GraphError(f"{table.origin} is empty; it needs rows of {layout}")
+    return table
 
 
 def _read_in_bulk(path: Path, layout: Layout, *, quoted: bool) -> pl.DataFrame | None:
@@ -137,8 +136,10 @@ def _read_in_bulk(path: Path, layout: Layout, *, quoted: bool) -> pl.DataFrame |
     compression = COMPRESSIONS.get(path.suffix.lower())
     source = read_bytes(path) if compression == "gzip" else path
     try:
-        if compression == "zstd" and not _starts_with(path, ZSTD_START):
-            return None
+        if compression == "zstd":
+            with path.open("rb") as file:
+                if file.read(len(ZSTD_START)) != ZSTD_START:
+                    return None
         frame = pl.read_csv(
             source,
             separator="," if quoted else "\t",
@@ -150,94 +151,58 @@ def _read_in_bulk(path: Path, layout: Layout, *, quoted: bool) -> pl.DataFrame |
     except POLARS_FAILURES:
         return None
     # A null is a blank line, a missing column or a blank name.
-    if frame.is_empty() or any(column.null_count() for column in frame):
-        return None
-    return frame.slice(1) if _is_header(frame.row(0), layout) else frame
-
-
-def _starts_with(path: Path, start: bytes) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(start)) == start
+    return None if frame.is_empty() or any(column.null_count() for column in frame) else frame
 
 
 def _read_carefully(path: Path, layout: Layout, *, quoted: bool) -> pl.DataFrame:
     """The table, line by line; raises GraphError with the first line that is not as it must be."""
-    if not path.is_file():
-        raise GraphError(f"{path} is not a file; check the path")
-    lines = _decoded_lines(path)
-    records = _quoted_records(path, lines) if quoted else _plain_records(lines)
-    separator = "comma" if quoted else "tab"
-    frames = [pl.DataFrame(schema=dict.fromkeys(layout.columns, pl.String))]
-    numbers: list[int] = []
-    rows: list[list[str]] = []
-
-    def flush() -> None:
-        frame = pl.DataFrame(rows, schema=frames[0].schema, orient="row")
-        check_names(frame, lambda row: f"{path}, line {numbers[row]}")
-        frames.append(frame)
-        numbers.clear()
-        rows.clear()
-
-    start = True
-    for number, fields in records:
-        if len(fields) == 1 and not fields[0].strip():
-            continue
-        if len(fields) != len(layout.columns):
-            if rows:
-                flush()
+    schema = dict.fromkeys(layout.columns, pl.String)
+    frames = [pl.DataFrame(schema=schema)]
+    records = _records(path, quoted)
+    while batch := list(islice(records, BATCH)):
+        numbers, rows = zip(*batch, strict=True)
+        good = next((n for n, row in enumerate(rows) if len(row) != len(schema)), len(rows))
+        frames.append(pl.DataFrame(rows[:good], schema=schema, orient="row"))
+        check_names(frames[-1], f"{path}, line", numbers)
+        if good < len(rows):
             raise GraphError(
-                f"{path}, line {number}: {len(fields)} columns found where "
-                f"{len(layout.columns)} are needed; write {_listed(layout.columns)} "
-                f"with one {separator} between them"
+                f"{path}, line {numbers[good]}: {len(rows[good])} columns found where "
+                f"{len(schema)} are needed; write {layout} "
+                f"with one {'comma' if quoted else 'tab'} between them"
             )
-        if not (start and _is_header(fields, layout)):
-            numbers.append(number)
-            rows.append(fields)
-        start = False
-        if len(rows) == BATCH:
-            flush()
-    if rows:
-        flush()
     return pl.concat(frames)
+
+
+def _records(path: Path, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    """The fields of a line and its number, without blank lines; a quoted name may span lines."""
+    lines = _decoded_lines(path)
+    number = 1
+    reader = csv.reader(lines, strict=True)
+    try:
+        for fields in reader if quoted else map(_split_at_tabs, lines):
+            if len(fields) > 1 or "".join(fields).strip():
+                yield number, fields
+            number = reader.line_num + 1 if quoted else number + 1
+    except csv.Error as cause:
+        raise GraphError(
+            f"{path}, line {number}: the line is not CSV ({cause}); put names with commas, "
+            "quotes or line ends in double quotes and double the quotes inside"
+        ) from cause
+
+
+def _split_at_tabs(line: str) -> list[str]:
+    return line.removesuffix("\n").removesuffix("\r").split("\t")
 
 
 def _decoded_lines(path: Path) -> Iterator[str]:
     for number, line in enumerate(io.BytesIO(read_bytes(path)), 1):
         try:
-            text = line.decode("utf-8")
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as cause:
             raise GraphError(
                 f"{path}, line {number}: the text is not UTF-8 (byte {cause.start + 1} of the "
                 "line); save the file as UTF-8"
             ) from cause
-        yield text.removeprefix("\ufeff") if number == 1 else text
-
-
-def _plain_records(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(lines, 1):
-        yield number, line.removesuffix("\n").removesuffix("\r").split("\t")
-
-
-def _quoted_records(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Records with the number of their first line; a quoted name may hold line ends."""
-    reader = csv.reader(lines, strict=True)
-    while True:
-        number = reader.line_num + 1
-        try:
-            fields = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as cause:
-            raise GraphError(
-                f"{path}, line {number}: the line is not CSV ({cause}); put names with commas, "
-                "quotes or line ends in double quotes and double the quotes inside"
-            ) from cause
-        if fields:
-            yield number, fields
-
-
-def _is_header(fields: tuple[Any, ...] | list[str], layout: Layout) -> bool:
-    return tuple(field.lower() for field in fields) in layout.headers
 
 
 def read_parquet(path: Path, layout: Layout) -> NameTable:
@@ -249,47 +214,32 @@ def read_parquet(path: Path, layout: Layout) -> NameTable:
         raise GraphError(
             f"{path} is not a whole Parquet file; write or download it again"
         ) from cause
-    table = from_frame(frame, layout, str(path))
-    if table.frame.is_empty():
-        raise GraphError(f"{path} is empty; it needs rows of {_listed(layout.columns)}")
-    return table
+    return _not_empty(from_frame(frame, layout, str(path)), layout)
 
 
 def from_frame(frame: pl.DataFrame, layout: Layout, origin: str) -> NameTable:
     """The table of a frame whose columns are named as in the layout, or are just as many."""
     by_name = {column.lower(): column for column in frame.columns}
-    chosen = next(
-        ([by_name[n] for n in names] for names in layout.aliases if by_name.keys() >= set(names)),
-        frame.columns,
-    )
+    known = [names for names in layout.headers + layout.aliases if by_name.keys() >= set(names)]
+    chosen = [by_name[name] for name in known[0]] if known else frame.columns
     if len(chosen) != len(layout.columns):
         raise GraphError(
             f"{origin} has {len(chosen)} columns ({', '.join(chosen) or 'none'}); name "
-            f"{len(layout.columns)} of them {_listed(layout.columns)}"
+            f"{len(layout.columns)} of them {layout}"
         )
-    texts = pl.DataFrame(
-        [
-            _as_text(frame[column], origin).alias(name)
-            for name, column in zip(layout.columns, chosen, strict=True)
-        ]
-    )
-
-    def examine() -> None:
-        check_names(texts, lambda row: f"{origin}, row {row + 1}")
-
+    for column in chosen:
+        kind = frame[column].dtype
+        if not (kind.is_integer() or kind in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
+            raise GraphError(
+                f"{origin}, column {column!r} holds {kind} values; "
+                "names must be strings or integers"
+            )
+    names = zip(chosen, layout.columns, strict=True)
+    texts = frame.select(pl.col(column).cast(pl.String).alias(name) for column, name in names)
+    examine = partial(check_names, texts, f"{origin}, row", range(1, len(texts) + 1))
     if any(column.null_count() for column in texts):
         examine()
     return NameTable(texts, origin, examine)
-
-
-def _as_text(column: pl.Series, origin: str) -> pl.Series:
-    kind = column.dtype
-    if not (kind.is_integer() or kind in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
-        raise GraphError(
-            f"{origin}, column {column.name!r} holds {kind} values; "
-            "names must be strings or integers"
-        )
-    return column.cast(pl.String)
 
 
 def bad_names(names: pl.Expr) -> pl.Expr:
@@ -302,8 +252,8 @@ def bad_names(names: pl.Expr) -> pl.Expr:
     )
 
 
-def check_names(frame: pl.DataFrame, place: Callable[[int], str]) -> None:
-    """Raise GraphError for the first row with a bad name; `place` says where a row stands."""
+def check_names(frame: pl.DataFrame, place: str, numbers: Sequence[int]) -> None:
+    """Raise GraphError for the first row with a bad name, which is at `place` and its number."""
     bad = frame.select(bad_names(pl.all()))
     rows = bad.select(pl.any_horizontal(pl.all())).to_series().arg_true()
     if not len(rows):
@@ -317,8 +267,4 @@ def check_names(frame: pl.DataFrame, place: Callable[[int], str]) -> None:
         fault = "holds a NUL character; remove it"
     else:
         fault = f"has {len(name)} characters; shorten it to at most {LONGEST_NAME}"
-    raise GraphError(f"{place(row)}: the {column} {fault}")
-
-
-def _listed(columns: tuple[str, ...]) -> str:
-    return f"{', '.join(columns[:-1])} and {columns[-1]}"
+    raise GraphError(f"{place} {numbers[row]}: the {column} {fault}")

@@ -56,13 +56,14 @@ class Vocabulary:
             return int(by_label[0])
         if len(by_label) > 1:
             some = ", ".join(repr(self.name(i)) for i in by_label[:5])
+            many = "entities" if self.kind == "entity" else f"{self.kind}s"
             raise NameNotFoundError(
-                f"the label {text!r} belongs to {len(by_label)} {_plural(self.kind)}; "
-                f"use a name instead: {some}"
+                f"the label {text!r} belongs to {len(by_label)} {many}; use a name instead: {some}"
             )
         nearest = self.nearest(text)
         hint = f"; did you mean {' or '.join(map(repr, nearest))}?" if nearest else ""
-        raise NameNotFoundError(f"no {self.kind} is called {_shorten(text)!r}{hint}")
+        shown = text if len(text) <= 120 else f"{text[:120]}…"
+        raise NameNotFoundError(f"no {self.kind} is called {shown!r}{hint}")
 
     def nearest(self, text: str, count: int = 3) -> list[str]:
         """The names or labels most like `text`, best first."""
@@ -91,11 +92,3 @@ class Vocabulary:
         if frame["name"].dtype != pl.String or frame["name"].null_count():
             raise ValueError(f"the {kind} names are not all strings")
         return cls(frame["name"], frame["label"] if "label" in frame.columns else None, kind)
-
-
-def _plural(kind: str) -> str:
-    return "entities" if kind == "entity" else f"{kind}s"
-
-
-def _shorten(text: str, length: int = 120) -> str:
-    return text if len(text) <= length else f"{text[:length]}…"

@@ -16,8 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from reltucker.atomic import write_with
 from reltucker.errors import NoModelError, StudyError
 from reltucker.evaluation import PROTOCOLS
-from reltucker.graph import KnowledgeGraph
-from reltucker.graph.catalog import open_graph
+from reltucker.graph import KnowledgeGraph, load_graph
 from reltucker.progress import TrainingProgress
 from reltucker.run import Run
 from reltucker.search.folder import SearchFolder, first_line, without_test
@@ -108,7 +107,7 @@ def run_search(
     if graph is None:
         source = recipe.graph.source
         assert source is not None
-        graph = open_graph(source, labels=recipe.graph.labels, seed=recipe.graph.seed)
+        graph = load_graph(source, labels=recipe.graph.labels, seed=recipe.graph.seed)
     plan = make_plan(
         recipe, space, graph, sampler, pruner, objective, max_parameters=max_parameters, seed=seed
     )

@@ -6,7 +6,7 @@ import polars as pl
 
 from reltucker.atomic import write_with
 from reltucker.errors import ReltuckerError
-from reltucker.graph.loading import read_triples
+from reltucker.graph import read_triples
 
 
 def read_questions(path: Path) -> pl.DataFrame:

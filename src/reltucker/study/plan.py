@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from reltucker.errors import GraphError, StudyError
-from reltucker.graph import KnowledgeGraph
-from reltucker.graph.catalog import open_graph
+from reltucker.graph import KnowledgeGraph, load_graph
 from reltucker.model import CORES
 from reltucker.search import Space, bounds_of, digest, make_plan, recipe_and_space
 from reltucker.study.paper import BUDGET, MATCHED, MATCHED_STEP, MODELS, SIZES, TRIALS
@@ -110,7 +109,7 @@ def plan_study(
             for name, settings in wanted.items()
             if settings["model.name"] in fixed
         }
-    graph = open_graph(source, labels=first.graph.labels, seed=first.graph.seed)
+    graph = load_graph(source, labels=first.graph.labels, seed=first.graph.seed)
     if not graph.is_seen(graph.test).any():
         raise GraphError(f"{graph.name}: a study needs test triples whose entities occur in train")
     if match_parameters:

@@ -1,0 +1,173 @@
+"""From tables of names to a knowledge graph: ids, duplicates, splits, labels."""
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from reltucker.errors import GraphError
+from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName, Triples
+from reltucker.graph.sources import read_labels
+from reltucker.graph.splitting import split_triples
+from reltucker.graph.tables import NameTable, bad_names
+from reltucker.graph.vocabulary import Vocabulary
+
+BLOCK = 2**18
+"""Rows that are numbered at a time: what a processor's cache holds."""
+
+Keys: TypeAlias = npt.NDArray[np.int64]
+
+
+class GraphWarning(UserWarning):
+    """Triples that can be used but are probably not what was meant."""
+
+
+def build_graph(
+    tables: Mapping[SplitName, NameTable],
+    name: str,
+    labels: Path | None = None,
+    seed: int | None = None,
+) -> KnowledgeGraph:
+    """Number the names, drop duplicates and count what was met.
+
+    With a `seed` all triples stand in train and are split here; without, the splits are kept.
+    """
+    heights = [tables[split].frame.height if split in tables else 0 for split in SPLITS]
+    if not heights[0]:
+        origin = tables["train"].origin
+        raise GraphError(f"{origin}: there are no training triples; at least one is needed")
+    given = [tables[split] for split in SPLITS if split in tables]
+    frame = pl.concat([table.frame for table in given], rechunk=False)
+    triples = np.empty((frame.height, 3), dtype=np.int32)
+    (entity_names, seen_entities), (relation_names, seen_relations) = _number(
+        frame, triples, heights[0]
+    )
+    del frame
+    if any(pl.select(bad_names(pl.lit(n)).any()).item() for n in (entity_names, relation_names)):
+        for table in given:
+            table.examine()
+        raise GraphError(f"{given[0].origin}: a name is blank or broken; write it again")
+    sizes = len(entity_names), len(relation_names)
+    counts = {"literals_skipped": sum(table.literals for table in given)}
+    splits = _without_duplicates(triples, _keys(triples, *sizes), heights, counts)
+    del triples
+    for split, earlier in (("valid", "train"), ("test", "train or valid")):
+        if counts[f"overlap_{split}"]:
+            warnings.warn(
+                f"graph {name}: {counts[f'overlap_{split}']} triples of {split} also stand in "
+                f"{earlier}, so results on them say little",
+                GraphWarning,
+                stacklevel=3,
+            )
+    entity_labels = relation_labels = None
+    if labels is not None:
+        known = read_labels(labels)
+        entity_labels, relation_labels = (
+            _labels(entity_names, known),
+            _labels(relation_names, known),
+        )
+        used = pl.concat([entity_names, relation_names])
+        counts["labels_unused"] = known.height - int(known["id"].is_in(used.implode()).sum())
+    return KnowledgeGraph(
+        name,
+        Vocabulary(entity_names, entity_labels, "entity"),
+        Vocabulary(relation_names, relation_labels, "relation"),
+        *(splits if seed is None else split_triples(splits[0], *sizes, seed)),
+        seen_entities,
+        seen_relations,
+        {key: count for key, count in counts.items() if count},
+    )
+
+
+def _number(frame: pl.DataFrame, triples: Triples, train_rows: int) -> list[tuple[pl.Series, int]]:
+    """Fill triples (n, 3) with ids; of entities and relations, the names and how many train has.
+
+    Ids follow the first appearance, row by row and the subject before the object, so the names
+    of train, whose rows come first, have the lowest ids.
+    """
+    # Categoricals are the fastest way to integers that polars has, but their codes depend on its
+    # threads and on the process; all columns must be alive at once to share one set of codes.
+    categorical = frame.select(pl.all().cast(pl.Categorical))
+    codes = [column.to_physical().to_numpy() for column in categorical]
+    del categorical
+    blocks = [slice(i, i + BLOCK) for i in range(0, frame.height, BLOCK)]
+    numbered = []
+    for columns in ([0, 2], [1]):
+        width = len(columns)
+        never = width * frame.height
+        size = max(int(codes[c].max()) for c in columns) + 1
+        first = np.full(size, never, dtype=np.int64)
+        for block in reversed(blocks):
+            # Of several assignments to one place the last one stays, hence backwards.
+            backwards = np.stack([codes[c][block] for c in columns], axis=1).ravel()[::-1]
+            start = width * block.start
+            first[backwards] = np.arange(start + len(backwards) - 1, start - 1, -1)
+        # Marking the first positions puts them in order without a sort.
+        is_first = np.zeros(never, dtype=bool)
+        is_first[first[first < never]] = True
+        positions = np.flatnonzero(is_first)
+        rows, offsets = np.divmod(positions, width)
+        ids = np.empty(size, dtype=np.int32)
+        ids[np.choose(offsets, [codes[c][rows] for c in columns])] = np.arange(len(rows))
+        for c in columns:
+            for block in blocks:
+                triples[block, c] = ids[codes[c][block]]
+        names = frame.to_series(columns[0]).gather(rows)
+        if width == 2:
+            in_second = pl.Series(offsets == 1)
+            names = frame.to_series(columns[1]).gather(rows).zip_with(in_second, names)
+        seen = int(np.searchsorted(positions, width * train_rows))
+        numbered.append((names.alias("name"), seen))
+    return numbered
+
+
+def _keys(triples: Triples, entities: int, relations: int) -> Keys:
+    """One integer for each triple, equal where the triples are equal."""
+    pairs = triples[:, 0].astype(np.int64) * relations + triples[:, 1]
+    if entities * relations * entities >= 2**63:
+        pairs = np.unique(pairs, return_inverse=True)[1]
+    pairs *= entities
+    pairs += triples[:, 2]
+    return pairs
+
+
+def _without_duplicates(
+    triples: Triples, keys: Keys, heights: list[int], counts: dict[str, int]
+) -> tuple[Triples, Triples, Triples]:
+    """The three splits, each triple once in its split; counts what was dropped and overlaps."""
+    ends = np.cumsum(heights)[:-1]
+    before: list[Keys] = []
+    splits: list[Triples] = []
+    for split, part, own in zip(SPLITS, np.split(triples, ends), np.split(keys, ends), strict=True):
+        ordered = np.sort(own)
+        fresh = np.ones(len(own), dtype=bool)
+        np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+        if not fresh.all():
+            # Sorting row numbers along would cost more than to look for the few repeated keys.
+            repeated = pl.Series(ordered[~fresh]).unique()
+            rows = pl.Series(own).is_in(repeated.implode()).arg_true().to_numpy()
+            _, first = np.unique(own[rows], return_index=True)
+            part = np.delete(part, np.delete(rows, first), axis=0)
+            ordered = ordered[fresh]
+        counts[f"duplicates_{split}"] = len(own) - len(part)
+        known = np.zeros(len(ordered), dtype=bool)
+        for earlier in before:
+            if len(earlier):
+                place = np.minimum(np.searchsorted(earlier, ordered), len(earlier) - 1)
+                known |= earlier[place] == ordered
+        counts[f"overlap_{split}"] = int(known.sum())
+        before.append(ordered)
+        splits.append(part)
+    train, valid, test = splits
+    return train, valid, test
+
+
+def _labels(names: pl.Series, labels: pl.DataFrame) -> pl.Series | None:
+    """The label of each name, null where there is none; None when no name has a label."""
+    ids = names.alias("id").to_frame()
+    found = ids.join(labels, on="id", how="left", maintain_order="left")["name"]
+    return None if found.null_count() == len(found) else found

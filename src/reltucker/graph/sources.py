@@ -1,0 +1,169 @@
+"""Where triples and labels come from: files of every format, folders, frames and rows."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from reltucker.errors import GraphError
+from reltucker.graph.knowledge_graph import SPLITS, SplitName
+from reltucker.graph.rdf import FORMATS as RDF_FORMATS
+from reltucker.graph.rdf import read_rdf
+from reltucker.graph.tables import (
+    COMPRESSIONS,
+    LABELS,
+    POLARS_FAILURES,
+    TRIPLES,
+    Layout,
+    NameTable,
+    bad_names,
+    from_frame,
+    read_parquet,
+    read_text,
+)
+
+TABLE_SUFFIXES = (".tsv", ".txt", ".csv", ".parquet", ".pq")
+SUFFIXES = (*TABLE_SUFFIXES, *RDF_FORMATS)
+FILE_STEMS: dict[str, tuple[str, ...]] = {
+    "train": ("train",),
+    "valid": ("valid", "validation", "dev"),
+    "test": ("test",),
+    "labels": ("labels",),
+}
+
+TripleSource: TypeAlias = str | PathLike[str] | pl.DataFrame | Iterable[Any]
+"""A file, a polars or pandas frame, or triples (subject, relation, object) one by one."""
+
+GraphSource: TypeAlias = TripleSource | Mapping[SplitName, TripleSource]
+
+
+def read_triples(path: Path) -> pl.DataFrame:
+    """The rows of a file of triples in any format, as they stand: subject, relation, object."""
+    table = read_file(path)
+    table.examine()
+    return table.frame
+
+
+def read_labels(path: Path) -> pl.DataFrame:
+    """Columns id and name; of several rows with one id the first counts."""
+    table = read_file(path, LABELS)
+    if table.frame.select(pl.any_horizontal(bad_names(pl.all()).any())).item():
+        table.examine()
+    return table.frame.unique("id", keep="first", maintain_order=True)
+
+
+def stem_and_suffix(path: Path) -> tuple[str, str]:
+    """The name without its endings, and the ending of the format, in lower case."""
+    inner = Path(path.stem) if path.suffix.lower() in COMPRESSIONS else Path(path.name)
+    return inner.stem, inner.suffix.lower()
+
+
+def read_file(path: Path, layout: Layout = TRIPLES) -> NameTable:
+    """The table of a file, whose format is known by its ending."""
+    suffix = stem_and_suffix(path)[1]
+    suffixes = SUFFIXES if layout is TRIPLES else TABLE_SUFFIXES
+    if not path.is_file():
+        raise GraphError(f"{path} does not exist; check the path")
+    if suffix not in suffixes:
+        raise GraphError(
+            f"{path} has no known format; its name must end with one of {', '.join(suffixes)}, "
+            "and may end with .gz or .zst after that"
+        )
+    if suffix in RDF_FORMATS:
+        return read_rdf(path, RDF_FORMATS[suffix])
+    if suffix in (".parquet", ".pq"):
+        return read_parquet(path, layout)
+    return read_text(path, layout, quoted=suffix == ".csv")
+
+
+def read_folder(folder: Path) -> tuple[dict[SplitName, NameTable], Path | None]:
+    """The splits that a folder holds, and its file of labels if it has one."""
+    files = {
+        use: _only_file(folder, stems, TABLE_SUFFIXES if use == "labels" else SUFFIXES)
+        for use, stems in FILE_STEMS.items()
+    }
+    if files["train"] is None:
+        raise GraphError(
+            f"{folder} has no train.* file; train, valid and test were looked for with the "
+            f"endings {', '.join(SUFFIXES)}, also with .gz or .zst after them"
+        )
+    tables = {split: read_file(file) for split in SPLITS if (file := files[split]) is not None}
+    return tables, files["labels"]
+
+
+def _only_file(folder: Path, stems: tuple[str, ...], suffixes: tuple[str, ...]) -> Path | None:
+    names = {(stem, suffix) for stem in stems for suffix in suffixes}
+    found = [f for f in sorted(folder.iterdir()) if stem_and_suffix(f) in names and f.is_file()]
+    if len(found) > 1:
+        raise GraphError(
+            f"{folder} has two files for {stems[0]}, {found[0].name} and {found[1].name}; "
+            "keep one of them"
+        )
+    return found[0] if found else None
+
+
+def read_splits(source: Mapping[SplitName, TripleSource]) -> dict[SplitName, NameTable]:
+    """The splits of a dict with the keys train and, if wanted, valid and test."""
+    if "train" not in source or not source.keys() <= set(SPLITS):
+        raise GraphError(
+            f"the given splits are {', '.join(map(repr, source)) or 'none'}; "
+            "give 'train' and, if there are any, 'valid' and 'test'"
+        )
+    return {
+        split: read_file(Path(value))
+        if isinstance(value, str | PathLike)
+        else read_rows(value, f"the given {split} triples")
+        for split, value in source.items()
+    }
+
+
+def read_rows(source: pl.DataFrame | Iterable[Any], origin: str = "the given triples") -> NameTable:
+    """The table of a polars or pandas frame, or of triples one by one."""
+    pandas = sys.modules.get("pandas")
+    if isinstance(source, pl.DataFrame):
+        frame = source
+    elif pandas is not None and isinstance(source, pandas.DataFrame):
+        # Through lists, because polars' own conversion needs pyarrow.
+        values = source.astype(object).where(source.notna(), None).to_numpy().T.tolist()
+        frame = _from_columns(list(map(str, source.columns)), values, origin)
+    else:
+        rows = _checked_rows(source, origin)
+        frame = _from_columns(
+            TRIPLES.columns, zip(*rows, strict=True) if rows else [[]] * 3, origin
+        )
+    return from_frame(frame, TRIPLES, origin)
+
+
+def _checked_rows(source: Iterable[Any], origin: str) -> list[Any]:
+    try:
+        rows = source.tolist() if isinstance(source, np.ndarray) else list(source)
+    except TypeError as cause:
+        raise GraphError(
+            f"{origin} are a {type(source).__name__}; give a path, a frame or triples"
+        ) from cause
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, tuple | list) or len(row) != 3:
+            raise GraphError(
+                f"{origin}, row {number}: {type(row).__name__} found where a tuple "
+                "(subject, relation, object) is needed"
+            )
+    return rows
+
+
+def _from_columns(names: Sequence[str], columns: Iterable[Any], origin: str) -> pl.DataFrame:
+    if len(set(names)) < len(names):
+        raise GraphError(f"{origin} have two columns of one name; rename one of them")
+    series = []
+    for name, values in zip(names, columns, strict=True):
+        try:
+            series.append(pl.Series(name, list(values), strict=True))
+        except POLARS_FAILURES as cause:
+            raise GraphError(
+                f"{origin}, column {name!r} mixes kinds of values; names must be all strings or "
+                "all integers"
+            ) from cause
+    return pl.DataFrame(series)
