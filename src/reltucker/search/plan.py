@@ -3,7 +3,7 @@
 import hashlib
 import json
 from bisect import bisect_left
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from optuna.distributions import (
@@ -15,15 +15,15 @@ from optuna.distributions import (
 )
 from pydantic import BaseModel, ConfigDict
 
+from reltucker.choices import ObjectiveName as ObjectiveName
+from reltucker.choices import PrunerName as PrunerName
+from reltucker.choices import SamplerName as SamplerName
 from reltucker.errors import RecipeError
 from reltucker.graph import KnowledgeGraph
 from reltucker.search.budget import Bounds, bounds_of, within_budget
 from reltucker.search.space import Adjustment, adjusted, extremes, grid_of
 from reltucker.training import Recipe
 
-SamplerName = Literal["paper", "gp", "tpe", "random", "grid"]
-PrunerName = Literal["none", "median", "halving"]
-ObjectiveName = Literal["mrr", "skyline"]
 SIZES = ("model.entity_dim", "model.relation_dim")
 
 
