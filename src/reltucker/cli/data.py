@@ -4,74 +4,77 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from reltucker.cli.output import console, print_json
+from reltucker.cli.options import Graph, Json, Labels
+from reltucker.cli.output import show
 
 app = typer.Typer(
     help="List, fetch and describe knowledge graphs.", no_args_is_help=True, rich_markup_mode=None
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
-
 
 @app.command("list")
 def list_(json: Json = False) -> None:
-    """List the graphs that are known by name."""
+    """List the graphs that are known by name.
+
+    Example: reltucker data list
+    """
     from reltucker.graph.catalog import catalog
+    from reltucker.study.tables import Column, Table
 
     rows: list[dict[str, str | bool]] = [
         {"name": entry.name, "available": entry.is_available, "summary": entry.summary}
         for entry in catalog()
     ]
-    if json:
-        print_json(rows)
-        return
-    from reltucker.study.tables import Column, Table
-
     columns: list[Column] = [
         Column("name", "name"),
         Column("on this machine", "available"),
         Column("summary", "summary"),
     ]
-    console().print(Table("", columns, rows).to_rich())
+    show(json, rows, Table("", columns, rows))
 
 
 @app.command("fetch")
 def fetch_(
-    name: Annotated[str, typer.Argument(help="A name of the catalog")],
+    name: Annotated[str, Argument(metavar="NAME", help="A name of the catalog")],
     source_folder: Annotated[
         Path | None,
-        typer.Option("--from", help="Take the archive from this folder instead of the network"),
+        Option("--from", help="Take the archive from this folder", show_default="the network"),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Fetch a graph of the catalog into the cache folder (RELTUCKER_HOME changes it)."""
+    """Fetch a graph of the catalog into the cache folder.
+
+    The variable RELTUCKER_HOME names another cache folder.
+
+    Example: reltucker data fetch fb15k-237
+    """
     from reltucker.graph.catalog import DownloadBar, fetch
 
     folder = fetch(name, source_folder=source_folder, progress=DownloadBar(name))
-    if json:
-        print_json({"name": name, "folder": str(folder)})
-    else:
-        console().print(f"{name} is in {folder}")
+    show(json, {"name": name, "folder": str(folder)}, f"{name} is in {folder}")
 
 
 @app.command("describe")
 def describe_(
-    graph: Annotated[str, typer.Argument(help="A catalog name, a file or a folder")],
-    labels: Annotated[Path | None, typer.Option(help="File of (id, name) for display")] = None,
-    seed: Annotated[int, typer.Option(help="Of the split of a single file")] = 0,
+    graph: Graph,
+    labels: Labels = None,
+    seed: Annotated[int, Option(help="Seed of the split of a single file")] = 0,
     json: Json = False,
 ) -> None:
-    """Count what is in a graph: splits, unseen entities, kinds of relations, hints, degrees."""
+    """Count what is in a graph.
+
+    Shows the splits, unseen entities, kinds of relations, degrees, and relations that are
+    symmetric, inverse to each other or contained in another.
+
+    Example: reltucker data describe triples.tsv
+    """
     from reltucker.graph.catalog import open_graph
     from reltucker.graph.description import describe_graph
 
     description = describe_graph(open_graph(graph, labels=labels, seed=seed)).to_dict()
-    if json:
-        print_json(description)
-        return
-    for table in _tables(description):
-        console().print(table.to_rich())
+    show(json, description, *_tables(description))
 
 
 def _tables(d: dict[str, Any]) -> list[Any]:

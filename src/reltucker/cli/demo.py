@@ -6,16 +6,19 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from reltucker.cli.output import console
-from reltucker.progress import error_console
 
 
-def command(
-    out: Annotated[Path, typer.Option(help="The folder to write")] = Path("demo"),
-) -> None:
-    """Train, compare and question models on the built-in graph; write a report with pictures."""
+def command(out: Annotated[Path, Option(help="The folder to write")] = Path("demo")) -> None:
+    """Train, compare and question models on a built-in graph.
+
+    Writes a report with pictures, OUT/report.html.
+
+    Example: reltucker demo --out demo
+    """
+    from reltucker.progress import error_console
     from reltucker.study.demonstration import demonstrate
 
     began = time.monotonic()
