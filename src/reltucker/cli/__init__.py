@@ -77,7 +77,7 @@ def main() -> NoReturn:
     except ReltuckerError as error:
         _fail(f"error: {error}", 2)
     except typer.TyperException as error:  # with no command at all, the message is the help
-        text = error.format_message()
+        text = error.format_message().replace("Value error, ", "")
         _fail(text if text.startswith("Usage:") else f"error: {text}", error.exit_code)
     except OSError as error:
         _fail(f"error: {error.filename or 'file'}: {error.strerror or error}", 2)
