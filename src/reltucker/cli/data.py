@@ -23,16 +23,12 @@ def list_(json: Json = False) -> None:
     from reltucker.graph.catalog import catalog
     from reltucker.study.tables import Column, Table
 
-    rows: list[dict[str, str | bool]] = [
+    rows: list[dict[str, Any]] = [
         {"name": entry.name, "available": entry.is_available, "summary": entry.summary}
         for entry in catalog()
     ]
-    columns: list[Column] = [
-        Column("name", "name"),
-        Column("on this machine", "available"),
-        Column("summary", "summary"),
-    ]
-    show(json, rows, Table("", columns, rows))
+    headers = {"name": "name", "on this machine": "available", "summary": "summary"}
+    show(json, rows, Table("", [Column(*column) for column in headers.items()], rows))
 
 
 @app.command("fetch")
@@ -80,56 +76,41 @@ def describe_(
 def _tables(d: dict[str, Any]) -> list[Any]:
     from reltucker.study.tables import Column, Table
 
-    splits = [
-        Column("", "what"),
-        *(Column(split, split, ",d") for split in ("train", "valid", "test")),
+    triples = [
+        {"what": "all", **d["triples"]},
+        {"what": "with both entities in train", **d["seen_triples"]},
     ]
-    sizes = [
-        {"what": "entities", "count": d["entities"]},
-        {"what": "  of them not in train", "count": d["unseen_entities"]},
-        {"what": "relations", "count": d["relations"]},
-        *({"what": key.replace("_", " "), "count": n} for key, n in d["counts"].items()),
-        *({"what": f"relations of kind {k}", "count": n} for k, n in d["relation_kinds"].items()),
+    sizes = {
+        "entities": d["entities"],
+        "  of them not in train": d["unseen_entities"],
+        "relations": d["relations"],
+        **{key.replace("_", " "): count for key, count in d["counts"].items()},
+        **{f"relations of kind {kind}": count for kind, count in d["relation_kinds"].items()},
+    }
+    what, count = Column("", "what"), Column("count", "value", ",d")
+    relation, share = Column("relation", "relation"), Column("share", "share", ".1%")
+    pair = [relation, Column("other relation", "other"), share]
+    frequent = [
+        Column("relation", "label"),
+        Column("triples", "triples", ",d"),
+        Column("kind", "kind"),
+        Column("objects per subject", "objects_per_subject", ".2f"),
+        Column("subjects per object", "subjects_per_object", ".2f"),
     ]
-    count = [Column("", "what"), Column("count", "count", ",d")]
-    degree = [{"what": key, "value": value} for key, value in d["degree"].items()]
-    tables = [
-        Table(
-            f"Triples of {d['name']}",
-            splits,
-            [
-                {"what": "all", **d["triples"]},
-                {"what": "with both entities in train", **d["seen_triples"]},
-            ],
-        ),
-        Table("Sizes", count, sizes),
-        Table(
-            "Entity degree (in train)", [Column("", "what"), Column("", "value", ",.1f")], degree
-        ),
-        Table(
-            "Most frequent relations",
-            [
-                Column("relation", "label"),
-                Column("triples", "triples", ",d"),
-                Column("kind", "kind"),
-                Column("objects per subject", "objects_per_subject", ".2f"),
-                Column("subjects per object", "subjects_per_object", ".2f"),
-            ],
-            d["most_frequent_relations"],
-        ),
-        Table(
-            "Most connected entities",
-            [Column("entity", "label"), Column("degree", "degree", ",d")],
-            d["most_connected_entities"],
-        ),
-    ]
-    share = Column("share", "share", ".1%")
-    pair = [Column("relation", "relation"), Column("other relation", "other"), share]
-    for title, key, columns in (
-        ("Symmetric relations: (i, k, j) comes with (j, k, i)", "symmetric", [pair[0], share]),
-        ("Inverse relations: (i, k, j) comes with (j, other, i)", "inverse", pair),
-        ("Contained relations: (i, k, j) comes with (i, other, j)", "contained", pair),
-    ):
-        if d[key]:
-            tables.append(Table(title, columns, d[key]))
-    return tables
+    connected = [Column("entity", "label"), Column("degree", "degree", ",d")]
+    splits = [Column(split, split, ",d") for split in d["triples"]]
+    tables = (
+        (f"Triples of {d['name']}", [what, *splits], triples),
+        ("Sizes", [what, count], _rows(sizes)),
+        ("Entity degree (in train)", [what, Column("", "value", ",.1f")], _rows(d["degree"])),
+        ("Most frequent relations", frequent, d["most_frequent_relations"]),
+        ("Most connected entities", connected, d["most_connected_entities"]),
+        ("Symmetric relations: (i, k, j) comes with (j, k, i)", [relation, share], d["symmetric"]),
+        ("Inverse relations: (i, k, j) comes with (j, other, i)", pair, d["inverse"]),
+        ("Contained relations: (i, k, j) comes with (i, other, j)", pair, d["contained"]),
+    )
+    return [Table(title, columns, rows) for title, columns, rows in tables if rows]
+
+
+def _rows(values: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"what": what, "value": value} for what, value in values.items()]

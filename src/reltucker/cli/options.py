@@ -1,5 +1,6 @@
 """Arguments and options that several commands share, each described once."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,11 @@ Relations = Annotated[
     Option("--relation", help="A relation to draw; repeatable", show_default="the most frequent"),
 ]
 Workers = Annotated[int, Option(min=1, help="Processes on this machine")]
+
+
+def folder_name(text: str) -> str:
+    """`text` as the name of a folder."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", text)
 
 
 def given(settings: dict[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,22 @@
 """`reltucker search`: find the settings of the best model."""
 
-import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
 from reltucker.choices import ObjectiveName, PrunerName, SamplerName
-from reltucker.cli.options import GRAPH, Epochs, FixedSettings, Json, Labels, Model, Workers, given
+from reltucker.cli.options import (
+    GRAPH,
+    Epochs,
+    FixedSettings,
+    Json,
+    Labels,
+    Model,
+    Workers,
+    folder_name,
+    given,
+)
 from reltucker.cli.output import show
 
 
@@ -66,10 +75,11 @@ def command(
 
     values = given({"model.name": model, "train.epochs": epochs, "graph.labels": labels})
     recipe, found = recipe_and_space(graph_or_space, space, sampler, values, assignments or [])
+    name = study or f"{Path(str(recipe.graph.source)).stem}-{recipe.model.name}"
     result = run_search(
         recipe,
         found,
-        out=out or Path("searches") / _folder(study, recipe),
+        out=out or Path("searches") / folder_name(name),
         trials=trials,
         sampler=sampler,
         pruner=pruner,
@@ -95,8 +105,3 @@ def command(
         f"recipe: {result.out / 'best.toml'}   report: {page.path}",
         f"run: {result.run}",
     )
-
-
-def _folder(study: str | None, recipe: Any) -> str:
-    name = study or f"{Path(recipe.graph.source).stem}-{recipe.model.name}"
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)

@@ -1,6 +1,5 @@
 """`reltucker study`: the paper's study on any graph."""
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from reltucker.cli.options import (
     Labels,
     Protocol,
     Workers,
+    folder_name,
     given,
 )
 from reltucker.cli.output import show
@@ -81,7 +81,7 @@ def command(
         assignments=assignments or [],
         seed=seed,
     )
-    folder = out or Path("studies") / re.sub(r"[^A-Za-z0-9._-]+", "_", Path(graph).stem)
+    folder = out or Path("studies") / folder_name(Path(graph).stem)
     now = progress_of(plan, folder, workers)
     if dry_run:
         show(json, describe_plan(plan, now, folder), now.table(), now.line())
