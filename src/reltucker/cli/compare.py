@@ -5,8 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from reltucker.cli.options import Json, Protocol, Relations, Split
-from reltucker.cli.output import show
+from reltucker.cli import options, output
 
 
 def command(
@@ -14,10 +13,10 @@ def command(
     out: Annotated[
         Path | None, Option(help="Write a page, tables (Markdown, CSV, LaTeX) and pictures here")
     ] = None,
-    split: Split = "test",
-    protocol: Protocol = "seen",
+    split: options.Split = "test",
+    protocol: options.Protocol = "seen",
     max_entity_dim: Annotated[int | None, Option(help="Limit of d_e for the best fits")] = None,
-    relations: Relations = None,
+    relations: options.Relations = None,
     sparse: Annotated[
         str | None,
         Option(help="The run whose mixing matrices to draw", show_default="the first srt run"),
@@ -29,7 +28,7 @@ def command(
     confidence: Annotated[float, Option(help="Confidence of the bootstrap intervals")] = 0.95,
     resamples: Annotated[int, Option(help="Samples of the bootstrap")] = 1000,
     seed: Annotated[int, Option(min=0, help="Seed of the bootstrap and the tests")] = 0,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Compare runs of one graph by tables and pictures.
 
@@ -44,7 +43,7 @@ def command(
     from reltucker.study.fits import read_fits
     from reltucker.study.quality import Certainty
 
-    options = Options(
+    chosen = Options(
         protocol=protocol,
         max_entity_dim=max_entity_dim,
         relations=tuple(relations or ()),
@@ -53,9 +52,9 @@ def command(
         certainty=Certainty(resamples=resamples, confidence=confidence, seed=seed),
     )
     named = [name for name in (sparse, against) if name is not None]
-    fits = read_fits(runs, split, named=named, relations=options.relations)
-    comparison = compare_fits(fits, options)
+    fits = read_fits(runs, split, named=named, relations=chosen.relations)
+    comparison = compare_fits(fits, chosen)
     files = [] if out is None else comparison.write(out)
     document = {**comparison.to_dict(), "files": [str(path) for path in files]}
     lines = [] if out is None else [f"page: {out / 'comparison.html'}   tables: {out / 'tables'}"]
-    show(json, document, *comparison.summary(), *lines)
+    output.show(json, document, *comparison.summary(), *lines)

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from reltucker.cli.options import Graph, Json, Labels
-from reltucker.cli.output import show
+from reltucker.cli import options, output
 
 app = typer.Typer(
     help="List, fetch and describe knowledge graphs.", no_args_is_help=True, rich_markup_mode=None
@@ -15,7 +14,7 @@ app = typer.Typer(
 
 
 @app.command("list")
-def list_(json: Json = False) -> None:
+def list_(json: options.Json = False) -> None:
     """List the graphs that are known by name.
 
     Example: reltucker data list
@@ -28,7 +27,7 @@ def list_(json: Json = False) -> None:
         for entry in catalog()
     ]
     headers = {"name": "name", "on this machine": "available", "summary": "summary"}
-    show(json, rows, Table("", [Column(*column) for column in headers.items()], rows))
+    output.show(json, rows, Table("", [Column(*column) for column in headers.items()], rows))
 
 
 @app.command("fetch")
@@ -38,7 +37,7 @@ def fetch_(
         Path | None,
         Option("--from", help="Take the archive from this folder", show_default="the network"),
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Fetch a graph of the catalog into the cache folder.
 
@@ -49,15 +48,15 @@ def fetch_(
     from reltucker.graph.catalog import DownloadBar, fetch
 
     folder = fetch(name, source_folder=source_folder, progress=DownloadBar(name))
-    show(json, {"name": name, "folder": str(folder)}, f"{name} is in {folder}")
+    output.show(json, {"name": name, "folder": str(folder)}, f"{name} is in {folder}")
 
 
 @app.command("describe")
 def describe_(
-    graph: Graph,
-    labels: Labels = None,
+    graph: options.Graph,
+    labels: options.Labels = None,
     seed: Annotated[int, Option(help="Seed of the split of a single file")] = 0,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Count what is in a graph.
 
@@ -70,7 +69,7 @@ def describe_(
     from reltucker.graph.description import describe_graph
 
     description = describe_graph(open_graph(graph, labels=labels, seed=seed)).to_dict()
-    show(json, description, *_tables(description))
+    output.show(json, description, *_tables(description))
 
 
 def _tables(d: dict[str, Any]) -> list[Any]:

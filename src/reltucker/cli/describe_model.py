@@ -1,10 +1,9 @@
 """`reltucker describe-model`: what a run's model is made of."""
 
-from reltucker.cli.options import Json, RunFolder
-from reltucker.cli.output import show
+from reltucker.cli import options, output
 
 
-def command(run: RunFolder, json: Json = False) -> None:
+def command(run: options.RunFolder, json: options.Json = False) -> None:
     """Count the parameters of a model.
 
     nnfp: non-zero free parameters. d_r*: the effective relation size. In the fixed-core view the
@@ -32,4 +31,4 @@ def command(run: RunFolder, json: Json = False) -> None:
         Column("core density", "core_density", ".4%"),
     ]
     line = ", ".join(f"{key} {description[key]}" for key in keys)
-    show(json, description, line, Table("", columns, rows))
+    output.show(json, description, line, Table("", columns, rows))

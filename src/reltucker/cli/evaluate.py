@@ -5,18 +5,17 @@ from typing import Annotated
 from typer import Option
 
 from reltucker.choices import Breakdown
-from reltucker.cli.options import Json, RunFolder, Split
-from reltucker.cli.output import show
+from reltucker.cli import options, output
 
 
 def command(
-    run: RunFolder,
-    split: Split = "test",
+    run: options.RunFolder,
+    split: options.Split = "test",
     by: Annotated[Breakdown | None, Option(help="Break the figures down")] = None,
     sample: Annotated[
         int | None, Option(min=1, help="Rank so many triples, drawn at random", show_default="all")
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Judge a model: MRR and HITS@k under three protocols.
 
@@ -34,7 +33,7 @@ def command(
     formats = {"mean_rank": ",.1f", "queries": ",d"}
     formats |= dict.fromkeys(("mrr", "hits@1", "hits@3", "hits@10"), ".4f")
     columns = [Column(name, name, formats.get(name, TEXT)) for name in frame.columns]
-    show(
+    output.show(
         json,
         figures,
         f"{run}: {evaluation.model}, entity_dim {evaluation.entity_dim}, relation_dim "

@@ -6,8 +6,7 @@ from typing import Annotated, Any, cast
 
 from typer import Option
 
-from reltucker.cli.options import Json, RunFolder
-from reltucker.cli.output import show
+from reltucker.cli import options, output
 
 
 class Format(StrEnum):
@@ -18,14 +17,14 @@ class Format(StrEnum):
 
 
 def command(
-    run: RunFolder,
+    run: options.RunFolder,
     out: Annotated[
         Path | None, Option(help="The folder to write", show_default="RUN/export")
     ] = None,
     formats: Annotated[
         list[Format] | None, Option("--format", help="Repeatable", show_default="all")
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Write embeddings and the core tensor for other tools.
 
@@ -37,4 +36,4 @@ def command(
 
     chosen = cast(Any, formats or list(Format))
     files = [str(path) for path in open_run(run).export(out or run / "export", chosen)]
-    show(json, {"files": files}, *files)
+    output.show(json, {"files": files}, *files)

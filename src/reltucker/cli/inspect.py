@@ -5,17 +5,16 @@ from typing import Annotated
 
 from typer import Option
 
-from reltucker.cli.options import Json, Relations, RunFolder
-from reltucker.cli.output import show
+from reltucker.cli import options, output
 
 
 def command(
-    run: RunFolder,
-    relations: Relations = None,
+    run: options.RunFolder,
+    relations: options.Relations = None,
     out: Annotated[
         Path | None, Option(help="The folder to write", show_default="RUN/inspection")
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Draw what a model has learned about relations.
 
@@ -30,4 +29,4 @@ def command(
     folder = out or run / "inspection"
     found = inspect_run(open_run(run), relations or [], folder)
     line = f"report: {found.report}   pictures: {folder}"
-    show(json, found.figures, found.diagonals, line)
+    output.show(json, found.figures, found.diagonals, line)

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from reltucker.cli.options import Json, RunFolder
-from reltucker.cli.output import show
+from reltucker.cli import options, output
 from reltucker.errors import ReltuckerError
 
 
@@ -15,7 +14,7 @@ def _part(name: str) -> Any:
 
 
 def command(
-    run: RunFolder,
+    run: options.RunFolder,
     subject: Annotated[str | None, _part("SUBJECT")] = None,
     relation: Annotated[str | None, _part("RELATION")] = None,
     object_: Annotated[str | None, _part("OBJECT")] = None,
@@ -31,7 +30,7 @@ def command(
     out: Annotated[
         Path | None, Option(help="Write the answers to this .tsv, .csv or .parquet file")
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Rank the candidates for what is marked with '?'.
 
@@ -59,7 +58,7 @@ def command(
         answers = opened.predict(*question, top=top, known=known, held_out=held_out)
     if out is not None:
         write_answers(answers, out)
-    show(json, answers.to_dicts(), *([_table(answers)] if out is None else []))
+    output.show(json, answers.to_dicts(), *([_table(answers)] if out is None else []))
 
 
 def _table(answers: Any) -> Any:

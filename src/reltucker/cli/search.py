@@ -6,25 +6,14 @@ from typing import Annotated
 from typer import Argument, Option
 
 from reltucker.choices import ObjectiveName, PrunerName, SamplerName
-from reltucker.cli.options import (
-    GRAPH,
-    Epochs,
-    FixedSettings,
-    Json,
-    Labels,
-    Model,
-    Workers,
-    folder_name,
-    given,
-)
-from reltucker.cli.output import show
+from reltucker.cli import options, output
 
 
 def command(
     graph_or_space: Annotated[
-        str, Argument(metavar="GRAPH_OR_SPACE", help=f"{GRAPH}, or a space (.toml)")
+        str, Argument(metavar="GRAPH_OR_SPACE", help=f"{options.GRAPH}, or a space (.toml)")
     ],
-    model: Model = None,
+    model: options.Model = None,
     space: Annotated[
         str | None,
         Option(help="paper, default, or a file (.toml) with a table [space]"),
@@ -48,18 +37,18 @@ def command(
     study: Annotated[
         str | None, Option(help="The name of the study", show_default="GRAPH-MODEL")
     ] = None,
-    workers: Workers = 1,
+    workers: options.Workers = 1,
     join: Annotated[
         bool, Option("--join", help="Work on a study that another machine has begun")
     ] = False,
-    epochs: Epochs = None,
+    epochs: options.Epochs = None,
     seed: Annotated[int, Option(min=0, help="Seed of the sampler")] = 0,
-    labels: Labels = None,
-    assignments: FixedSettings = None,
+    labels: options.Labels = None,
+    assignments: options.FixedSettings = None,
     out: Annotated[
         Path | None, Option(help="The folder", show_default="searches/GRAPH-MODEL")
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Search for the settings of the best model.
 
@@ -73,13 +62,13 @@ def command(
     from reltucker.search.inputs import recipe_and_space
     from reltucker.study.search_report import write_report
 
-    values = given({"model.name": model, "train.epochs": epochs, "graph.labels": labels})
+    values = options.given({"model.name": model, "train.epochs": epochs, "graph.labels": labels})
     recipe, found = recipe_and_space(graph_or_space, space, sampler, values, assignments or [])
     name = study or f"{Path(str(recipe.graph.source)).stem}-{recipe.model.name}"
     result = run_search(
         recipe,
         found,
-        out=out or Path("searches") / folder_name(name),
+        out=out or Path("searches") / options.folder_name(name),
         trials=trials,
         sampler=sampler,
         pruner=pruner,
@@ -93,10 +82,10 @@ def command(
     )
     if result is None:
         ended = "no trial waits any more; the machine that began the study ends it"
-        show(json, {"joined": True}, ended)
+        output.show(json, {"joined": True}, ended)
         return
     page, best = write_report(result), result.best
-    show(
+    output.show(
         json,
         result.to_dict(),
         page.table,

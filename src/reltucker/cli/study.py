@@ -5,26 +5,15 @@ from typing import Annotated
 
 from typer import Option
 
-from reltucker.cli.options import (
-    Epochs,
-    FixedSettings,
-    Graph,
-    Json,
-    Labels,
-    Protocol,
-    Workers,
-    folder_name,
-    given,
-)
-from reltucker.cli.output import show
+from reltucker.cli import options, output
 
 
 def command(
-    graph: Graph,
+    graph: options.Graph,
     models: Annotated[str, Option(help="Cores, separated by commas")] = "complex,drt,srt",
     sizes: Annotated[str, Option(help="Sizes d_e, separated by commas")] = "50,100,200",
     trials: Annotated[int, Option(min=1, help="Trials for each model and size")] = 12,
-    epochs: Epochs = None,
+    epochs: options.Epochs = None,
     reciprocal: Annotated[
         bool, Option("--reciprocal", help="Also fit fixed cores with reciprocal relations")
     ] = False,
@@ -38,11 +27,11 @@ def command(
     all_fits: Annotated[
         bool, Option("--all-fits", help="Compare the runs of all trials, not only the best")
     ] = False,
-    protocol: Protocol = "seen",
-    workers: Workers = 1,
+    protocol: options.Protocol = "seen",
+    workers: options.Workers = 1,
     seed: Annotated[int, Option(min=0, help="Seed of the samplers and the bootstrap")] = 0,
-    labels: Labels = None,
-    assignments: FixedSettings = None,
+    labels: options.Labels = None,
+    assignments: options.FixedSettings = None,
     out: Annotated[Path | None, Option(help="The folder", show_default="studies/GRAPH")] = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Show what is planned and done; train nothing")
@@ -50,7 +39,7 @@ def command(
     compare_only: Annotated[
         bool, Option("--compare-only", help="Compare what has ended so far; train nothing")
     ] = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Rerun the paper's study on a graph.
 
@@ -77,18 +66,18 @@ def command(
         trials=trials,
         reciprocal=reciprocal,
         match_parameters=match_parameters,
-        values=given({"train.epochs": epochs, "graph.labels": labels}),
+        values=options.given({"train.epochs": epochs, "graph.labels": labels}),
         assignments=assignments or [],
         seed=seed,
     )
-    folder = out or Path("studies") / folder_name(Path(graph).stem)
+    folder = out or Path("studies") / options.folder_name(Path(graph).stem)
     now = progress_of(plan, folder, workers)
     if dry_run:
-        show(json, describe_plan(plan, now, folder), now.table(), now.line())
+        output.show(json, describe_plan(plan, now, folder), now.table(), now.line())
         return
     if not compare_only:
         now = run_study(plan, folder, workers=workers)
-    options = Options(protocol=protocol, certainty=Certainty(seed=seed))
-    result = compare_study(plan, now, folder, options, all_fits=all_fits)
+    chosen = Options(protocol=protocol, certainty=Certainty(seed=seed))
+    result = compare_study(plan, now, folder, chosen, all_fits=all_fits)
     line = f"page: {folder / 'comparison.html'}   tables: {folder / 'tables'}"
-    show(json, result.to_dict(), now.table(), *result.comparison.summary(), line)
+    output.show(json, result.to_dict(), now.table(), *result.comparison.summary(), line)

@@ -5,15 +5,14 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from reltucker.cli.options import GRAPH, Epochs, Json, Labels, Model, given
-from reltucker.cli.output import show
+from reltucker.cli import options, output
 
 
 def command(
     graph_or_recipe: Annotated[
-        str, Argument(metavar="GRAPH_OR_RECIPE", help=f"{GRAPH}, or a recipe (.toml)")
+        str, Argument(metavar="GRAPH_OR_RECIPE", help=f"{options.GRAPH}, or a recipe (.toml)")
     ],
-    model: Model = None,
+    model: options.Model = None,
     reciprocal: Annotated[
         bool, Option("--reciprocal", help="Learn a second embedding for inverse relations")
     ] = False,
@@ -22,11 +21,11 @@ def command(
         int | None,
         Option(help="d_r of drt and srt", show_default="the number of relations, at most d_e"),
     ] = None,
-    epochs: Epochs = None,
+    epochs: options.Epochs = None,
     seed: Annotated[
         int | None, Option(help="Seed of initial values, batches, dropout", show_default="0")
     ] = None,
-    labels: Labels = None,
+    labels: options.Labels = None,
     assignments: Annotated[
         list[str] | None,
         Option("--set", metavar="KEY=VALUE", help="Any setting of the recipe; repeatable"),
@@ -34,7 +33,7 @@ def command(
     out: Annotated[
         Path | None, Option(help="The run folder", show_default="a new one in runs/")
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Train a model on a graph and write a run folder.
 
@@ -55,7 +54,7 @@ def command(
         "train.seed": seed,
         "graph.labels": labels,
     }
-    source, recipe = graph_and_recipe(graph_or_recipe, given(values), assignments or [])
+    source, recipe = graph_and_recipe(graph_or_recipe, options.given(values), assignments or [])
     report(train(source, recipe, out=out), json)
 
 
@@ -63,13 +62,14 @@ def report(run: Any, as_json: bool) -> None:
     """Print how training ended."""
     result, path = run.result, run.path
     keys = ("epochs", "best_epoch", "seconds", "seconds_per_epoch", "standard", "seen", "paper")
-    seen = result["seen"]
-    judged = f"validation MRR {seen['mrr']:.4f}, HITS@10 {seen['hits@10']:.4f}"
-    show(
+    seen, judged = result["seen"], "no validation triples"
+    if seen["queries"]:
+        judged = f"validation MRR {seen['mrr']:.4f}, HITS@10 {seen['hits@10']:.4f}"
+    output.show(
         as_json,
         {"run": str(path), **{key: result[key] for key in keys}},
-        f"best epoch {result['best_epoch']} of {result['epochs']}: "
-        f"{judged if seen['queries'] else 'no validation triples'}; {result['seconds']:.0f} s",
+        f"best epoch {result['best_epoch']} of {result['epochs']}: {judged}; "
+        f"{result['seconds']:.0f} s",
         f"run: {path}",
         f"next: reltucker evaluate {path}",
     )
