@@ -212,13 +212,13 @@ def test_train_on_a_file_of_triples(folder: Path) -> None:
     assert rows[0]["answer"].startswith("person ")
 
 
-def test_train_without_validation_triples(folder: Path) -> None:
+def test_train_without_usable_validation_triples(folder: Path) -> None:
     (folder / "splits").mkdir()
-    for split, first in (("train", 0), ("valid", 30), ("test", 20)):
-        lines = [f"person {i}\tknows\tperson {(i * 7 + 1) % 30}\n" for i in range(first, 30)]
-        (folder / "splits" / f"{split}.tsv").write_text("".join(lines))
-    text = run("train", "splits", *SETTINGS, cwd=folder).stdout
-    assert "no validation triples" in text
+    lines = [f"person {i}\tknows\tperson {(i * 7 + 1) % 30}\n" for i in range(30)]
+    (folder / "splits" / "train.tsv").write_text("".join(lines[:20]))
+    (folder / "splits" / "valid.tsv").write_text("stranger\tknows\tperson 1\n")
+    (folder / "splits" / "test.tsv").write_text("".join(lines[20:]))
+    assert "no validation triples" in run("train", "splits", *SETTINGS, cwd=folder).stdout
 
 
 def test_data_commands(folder: Path) -> None:
