@@ -16,11 +16,14 @@ def command(
     model: options.Model = None,
     space: Annotated[
         str | None,
-        Option(help="paper, default, or a file (.toml) with a table [space]"),
+        Option(
+            help="paper, default, or a file (.toml) with a table [space]",
+            show_default="default; paper for the paper's sampler and graphs",
+        ),
     ] = None,
     trials: Annotated[
         int | None,
-        Option(min=1, help="In all", show_default="30; paper: 12 for each entity size; grid: all"),
+        Option(min=1, help="How many in all", show_default="30; paper: 12 for each d_e; grid: all"),
     ] = None,
     sampler: Annotated[SamplerName, Option(help="How to choose settings")] = "tpe",
     pruner: Annotated[PrunerName, Option(help="How to end poor trials early")] = "none",
