@@ -90,7 +90,8 @@ def main() -> NoReturn:
         for number in (signal.SIGINT, signal.SIGTERM):  # another one while Python ends is no news
             signal.signal(number, signal.SIG_IGN)
         advice = (
-            "`reltucker resume RUN` goes on with a run, the same command with a search or study"
+            "a training run goes on with `reltucker resume RUN`, a study or "
+            "a search by the same command"
         )
         _fail(f"stopped; {advice}", 128 + stopped.args[0])
 
