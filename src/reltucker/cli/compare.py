@@ -19,7 +19,10 @@ def command(
     relations: options.Relations = None,
     sparse: Annotated[
         str | None,
-        Option(help="The run whose mixing matrices to draw", show_default="the first srt run"),
+        Option(
+            help="The run whose mixing matrices to draw",
+            show_default="the first that learns sparsity",
+        ),
     ] = None,
     against: Annotated[
         str | None,
