@@ -1,26 +1,60 @@
-"""The command line as a user meets it: real processes, their output and exit codes."""
+"""The command line as a user meets it: what commands print, and their exit codes."""
 
+import contextlib
+import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from unittest.mock import patch
 
 import polars as pl
 import pytest
 
-COMMAND = [sys.executable, "-c", "from reltucker.cli import main; main()"]
+from reltucker.cli import main
+
+COMMAND = [sys.executable, "-m", "reltucker"]
 SETTINGS = ["--entity-dim", "8", "--epochs", "3", "--set", "train.batch_size=250"]
 
 
 def reltucker(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "RELTUCKER_HOME": str(cwd / "home"), "COLUMNS": "100"}
+    """A command in a process of its own."""
     done = subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd, env=environment, capture_output=True, text=True
+        [*COMMAND, *arguments], cwd=cwd, env=environment(cwd), capture_output=True, text=True
     )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done
+
+
+def run(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which need not import torch again."""
+    out, err = io.StringIO(), io.StringIO()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with (
+            contextlib.chdir(cwd),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            patch.dict(os.environ, environment(cwd)),
+            patch.object(sys, "argv", ["reltucker", *arguments]),
+            patch.object(warnings, "formatwarning"),
+            warnings.catch_warnings(action="default"),
+            pytest.raises(SystemExit) as ended,
+        ):
+            main()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert (ended.value.code or 0) == code, err.getvalue()
+    return subprocess.CompletedProcess(list(arguments), code, out.getvalue(), err.getvalue())
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "RELTUCKER_HOME": str(folder / "home"), "COLUMNS": "100"}
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +67,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert result["epochs"] == 3
     for key in ("best_epoch", "seconds", "seconds_per_epoch"):
         assert result[key] > 0
+    metrics = {"mrr", "hits@1", "hits@3", "hits@10", "mean_rank", "queries"}
     for protocol in ("standard", "seen", "paper"):
-        assert set(result[protocol]) == {
-            "mrr",
-            "hits@1",
-            "hits@3",
-            "hits@10",
-            "mean_rank",
-            "queries",
-        }
+        assert set(result[protocol]) == metrics
     return path
 
 
 def test_evaluate_prints_one_json_document(folder: Path) -> None:
-    figures = json.loads(reltucker("evaluate", "run", "--json", cwd=folder).stdout)
+    figures = json.loads(run("evaluate", "run", "--json", cwd=folder).stdout)
     assert figures["split"] == "test"
     assert (figures["model"], figures["entity_dim"], figures["relation_dim"]) == ("drt", 8, 8)
     assert figures["effective_relation_size"] == pytest.approx((8 * 8 * 8 + 20 * 8) / 20)
@@ -55,31 +83,42 @@ def test_evaluate_prints_one_json_document(folder: Path) -> None:
     assert figures["paper"]["mrr"] <= figures["seen"]["mrr"]
 
 
+def test_evaluate_breaks_down(folder: Path) -> None:
+    options = ["--split", "valid", "--by", "relation", "--json"]
+    figures = json.loads(run("evaluate", "run", *options, cwd=folder).stdout)
+    assert figures["split"] == "valid"
+    assert sum(g["seen"]["queries"] for g in figures["by_relation"]) == figures["seen"]["queries"]
+    text = run("evaluate", "run", "--by", "kind", cwd=folder).stdout
+    assert "N-N" in text
+    assert "hits@10" in text
+
+
 def test_describe_model_counts_parameters(folder: Path) -> None:
-    figures = json.loads(reltucker("describe-model", "run", "--json", cwd=folder).stdout)
+    figures = json.loads(run("describe-model", "run", "--json", cwd=folder).stdout)
     assert figures["nnfp_core"] == 8 * 8 * 8
     assert figures["nnfp_relations"] == 20 * 8
     assert figures["nnfp_entities"] == 442 * 8
     assert figures["effective_parameters"] == 8 * 8 * 8 + 20 * 8 + 442 * 8
     assert figures["core_density"] == 1.0
     assert figures["constrained"]["nnfp_core"] == 20 * 8 * 8
-    assert "constrained core" in reltucker("describe-model", "run", cwd=folder).stdout
+    assert "constrained core" in run("describe-model", "run", cwd=folder).stdout
 
 
 def test_inspect_writes_pictures_and_a_page(folder: Path) -> None:
-    done = reltucker("inspect", "run", "--relation", "mother", "--out", "look", cwd=folder)
+    done = run("inspect", "run", "--relation", "mother", "--out", "look", cwd=folder)
     assert "sum of absolute diagonal values" in done.stdout
     assert (folder / "look" / "mixing-1.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "look" / "inspection.html").is_file()
-    done = reltucker("inspect", "run", "--relation", "mothr", cwd=folder, code=2)
-    assert "did you mean 'mother'" in done.stderr
+    done = run("inspect", "run", "--relation", "mother", "--json", cwd=folder)
+    assert isinstance(json.loads(done.stdout), dict)
 
 
 def test_compare_prints_tables_or_one_json_document_and_writes_files(folder: Path) -> None:
     settings = [*SETTINGS, "--model", "complex", "--reciprocal"]
-    reltucker("train", "families", *settings, "--out", "other", cwd=folder)
+    done = run("train", "families", *settings, "--out", "other", cwd=folder)
+    assert "next: reltucker evaluate other" in done.stdout
     compare = ["compare", "run", "other", "--resamples", "200", "--protocol", "paper"]
-    done = reltucker(*compare, "--relation", "mother", "--out", "cmp", "--json", cwd=folder)
+    done = run(*compare, "--relation", "mother", "--out", "cmp", "--json", cwd=folder)
     document = json.loads(done.stdout)
     assert (document["protocol"], document["split"]) == ("paper", "test")
     assert document["runs"] == ["run", "other"]
@@ -88,7 +127,7 @@ def test_compare_prints_tables_or_one_json_document_and_writes_files(folder: Pat
     assert all((folder / file).is_file() for file in document["files"])
     assert "cmp/comparison.html" in document["files"]
     before = sorted(folder.rglob("*"))
-    text = reltucker(*compare, cwd=folder).stdout
+    text = run(*compare, cwd=folder).stdout
     assert "Best fit of each model" in text
     assert "with a paired test" in text
     difference = document["tables"]["differences"][0]
@@ -98,74 +137,57 @@ def test_compare_prints_tables_or_one_json_document_and_writes_files(folder: Pat
 
 
 def test_srt_shows_its_density(folder: Path) -> None:
-    settings = ["--set", "core.warm_up_epochs=1", "--set", "core.l0_weight=20"]
-    done = reltucker(
-        "train",
-        "families",
-        "--model",
-        "srt",
-        *SETTINGS,
-        *settings,
-        "--epochs",
-        "12",
-        "--json",
-        "--set",
-        "train.batch_size=50",
-        "--set",
-        "train.max_density=0.9",
-        cwd=folder,
-    )
-    run = json.loads(done.stdout)["run"]
+    settings = {
+        "core.warm_up_epochs": 1,
+        "core.l0_weight": 20,
+        "train.epochs": 12,
+        "train.batch_size": 50,
+        "train.max_density": 0.9,
+    }
+    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    options += ["--model", "srt", "--entity-dim", "8", "--json"]
+    done = run("train", "families", *options, cwd=folder)
     assert "density" in done.stderr
-    figures = json.loads(reltucker("evaluate", run, "--json", cwd=folder).stdout)
-    assert 0 < figures["core_density"] <= 0.9
-
-
-def test_evaluate_breaks_down(folder: Path) -> None:
     figures = json.loads(
-        reltucker(
-            "evaluate", "run", "--split", "valid", "--by", "relation", "--json", cwd=folder
-        ).stdout
+        run("evaluate", json.loads(done.stdout)["run"], "--json", cwd=folder).stdout
     )
-    assert figures["split"] == "valid"
-    assert sum(g["seen"]["queries"] for g in figures["by_relation"]) == figures["seen"]["queries"]
-    text = reltucker("evaluate", "run", "--by", "kind", cwd=folder).stdout
-    assert "N-N" in text
-    assert "hits@10" in text
+    assert 0 < figures["core_density"] <= 0.9
 
 
 def test_predict_prints_a_table_or_json(folder: Path) -> None:
     name = pl.read_parquet(folder / "run" / "entities.parquet")["name"][0]
-    rows = json.loads(
-        reltucker("predict", "run", name, "mother", "?", "--top", "4", "--json", cwd=folder).stdout
-    )
+    question = ["predict", "run", name, "mother", "?", "--top", "4"]
+    rows = json.loads(run(*question, "--json", cwd=folder).stdout)
     assert [row["rank"] for row in rows] == [1, 2, 3, 4]
     assert {row["subject"] for row in rows} == {name}
-    text = reltucker("predict", "run", name, "mother", "?", "--top", "4", cwd=folder).stdout
+    text = run(*question, cwd=folder).stdout
     assert all(row["answer"] in text for row in rows)
 
 
 def test_batch_prediction_from_and_to_files(folder: Path) -> None:
     name = pl.read_parquet(folder / "run" / "entities.parquet")["name"][0]
     (folder / "questions.tsv").write_text(f"{name}\tmother\t?\n?\tborn_in\tKarlsberg\n")
-    for suffix, read in (("tsv", None), ("csv", pl.read_csv), ("parquet", pl.read_parquet)):
+    readers = {
+        "tsv": lambda path: pl.read_csv(path, separator="\t", quote_char=None),
+        "csv": pl.read_csv,
+        "parquet": pl.read_parquet,
+    }
+    for suffix, read in readers.items():
         out = f"answers.{suffix}"
-        reltucker(
-            "predict", "run", "--questions", "questions.tsv", "--out", out, "--top", "2", cwd=folder
-        )
-        frame = (
-            pl.read_csv(folder / out, separator="\t", quote_char=None)
-            if read is None
-            else read(folder / out)
-        )
+        options = ["--questions", "questions.tsv", "--out", out, "--top", "2"]
+        assert run("predict", "run", *options, cwd=folder).stdout == ""
+        frame = read(folder / out)
         assert frame["question"].to_list() == [1, 1, 2, 2]
         assert frame["rank"].to_list() == [1, 2, 1, 2]
 
 
 def test_export_and_resume(folder: Path) -> None:
-    files = json.loads(reltucker("export", "run", "--json", cwd=folder).stdout)["files"]
+    files = json.loads(run("export", "run", "--json", cwd=folder).stdout)["files"]
     assert all((folder / file).is_file() for file in files)
-    assert json.loads(reltucker("resume", "run", "--json", cwd=folder).stdout)["epochs"] == 3
+    assert {Path(file).suffix for file in files} > {".parquet", ".safetensors"}
+    one = run("export", "run", "--format", "parquet", "--out", "table", cwd=folder).stdout
+    assert {Path(line).suffix for line in one.splitlines()} == {".parquet", ".safetensors"}
+    assert json.loads(run("resume", "run", "--json", cwd=folder).stdout)["epochs"] == 3
 
 
 def test_train_from_a_recipe_file(folder: Path) -> None:
@@ -173,10 +195,10 @@ def test_train_from_a_recipe_file(folder: Path) -> None:
         '[graph]\nsource = "families"\n[model]\nname = "complex"\nentity_dim = 6\n'
         "[train]\nepochs = 1\n"
     )
-    done = reltucker("train", "recipe.toml", "--seed", "3", "--json", cwd=folder)
-    run = folder / json.loads(done.stdout)["run"]
-    assert run.parent.name == "runs"
-    text = (run / "recipe.toml").read_text()
+    done = run("train", "recipe.toml", "--seed", "3", "--json", cwd=folder)
+    path = folder / json.loads(done.stdout)["run"]
+    assert path.parent.name == "runs"
+    text = (path / "recipe.toml").read_text()
     assert 'name = "complex"' in text
     assert "seed = 3" in text
 
@@ -185,20 +207,37 @@ def test_train_on_a_file_of_triples(folder: Path) -> None:
     lines = [f"person {i}\tknows\tperson {(i * 7 + 1) % 40}" for i in range(40)]
     lines += [f"person {i}\tlikes\tperson {(i * 3 + 2) % 40}" for i in range(40)]
     (folder / "mine.tsv").write_text("\n".join(lines) + "\n")
-    done = reltucker("train", "mine.tsv", *SETTINGS, "--json", cwd=folder)
-    run = json.loads(done.stdout)["run"]
-    rows = json.loads(
-        reltucker("predict", run, "person 3", "knows", "?", "--json", cwd=folder).stdout
-    )
+    path = json.loads(run("train", "mine.tsv", *SETTINGS, "--json", cwd=folder).stdout)["run"]
+    rows = json.loads(run("predict", path, "person 3", "knows", "?", "--json", cwd=folder).stdout)
     assert rows[0]["answer"].startswith("person ")
 
 
+def test_train_without_usable_validation_triples(folder: Path) -> None:
+    (folder / "splits").mkdir()
+    lines = [f"person {i}\tknows\tperson {(i * 7 + 1) % 30}\n" for i in range(30)]
+    (folder / "splits" / "train.tsv").write_text("".join(lines[:20]))
+    (folder / "splits" / "valid.tsv").write_text("stranger\tknows\tperson 1\n")
+    (folder / "splits" / "test.tsv").write_text("".join(lines[20:]))
+    assert "no validation triples" in run("train", "splits", *SETTINGS, cwd=folder).stdout
+
+
 def test_data_commands(folder: Path) -> None:
-    names = [e["name"] for e in json.loads(reltucker("data", "list", "--json", cwd=folder).stdout)]
+    names = [
+        entry["name"] for entry in json.loads(run("data", "list", "--json", cwd=folder).stdout)
+    ]
     assert names == ["families", "fb15k-237", "wn18rr"]
-    description = json.loads(reltucker("data", "describe", "families", "--json", cwd=folder).stdout)
+    assert "on this machine" in run("data", "list", cwd=folder).stdout
+    description = json.loads(run("data", "describe", "families", "--json", cwd=folder).stdout)
     assert description["entities"] == 442
-    assert "cousin" in reltucker("data", "describe", "families", cwd=folder).stdout
+    assert "cousin" in run("data", "describe", "families", cwd=folder).stdout
+
+
+def test_data_fetch_tells_the_folder(tmp_path: Path) -> None:
+    with patch("reltucker.graph.catalog.fetch", lambda name, **_: Path("home") / name):
+        done = run("data", "fetch", "wn18rr", "--json", cwd=tmp_path)
+        assert json.loads(done.stdout) == {"name": "wn18rr", "folder": "home/wn18rr"}
+        done = run("data", "fetch", "wn18rr", cwd=tmp_path)
+        assert done.stdout == "wn18rr is in home/wn18rr\n"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +246,8 @@ def test_data_commands(folder: Path) -> None:
         (["train", "nothing.tsv"], "nothing.tsv"),
         (["train", "familes"], "families"),
         (["train", "fb15k-237"], "reltucker data fetch fb15k-237"),
-        (["train", "families", "--model", "complx"], "did you mean 'complex'"),
+        (["train", "families", "--model", "complx"], "'complx' is not one of 'drt', "),
+        (["train", "families", "--set", "model.name=complx"], "did you mean 'complex'"),
         (["train", "families", "--set", "train.epoch=3"], "did you mean 'train.epochs'"),
         (["train", "families", "--model", "complex", "--entity-dim", "7"], "even"),
         (["train", "families", "--out", "run"], "holds a run already"),
@@ -216,29 +256,52 @@ def test_data_commands(folder: Path) -> None:
         (["train", "families", "--entity-dim", "9999", "--relation-dim", "9999"], "GiB of memory"),
         (["train", "families", "--set", "train.negatives=1000"], "only 442 entities"),
         (["evaluate", "nowhere"], "not a run folder"),
+        (["evaluate", "run", "--split", "tset"], "'tset' is not one of 'train', 'valid', 'test'"),
+        (["evaluate", "run", "--sample", "0"], "--sample"),
+        (["evaluate"], "Missing argument 'RUN'"),
+        (["evaluate", "run", "--spilt", "test"], "--split"),
         (["resume", "nowhere"], "not a run folder"),
+        (["describe-model", "nowhere"], "not a run folder"),
+        (["inspect", "run", "--relation", "mothr"], "did you mean 'mother'"),
+        (["export", "run", "--format", "csv"], "'csv' is not one of 'parquet', 'word2vec'"),
         (["predict", "run", "Nobody Known", "mother", "?"], "no entity is called"),
         (["predict", "run", "a", "b"], "three parts"),
+        (["predict", "run", "a", "b", "?", "--questions", "q.tsv"], "not both"),
         (["predict", "run", "a", "mother", "?", "--out", "x.doc"], ".parquet"),
         (["predict", "run", "?", "born_in", "Karlsberg", "--top", "0"], "at least one"),
         (["data", "fetch", "nothing"], "not in the catalog"),
         (["data", "describe", "."], "train"),
-        (["evaluate", "run", "--split", "tset"], "tset"),
         (["compare", "run", "nowhere"], "not a run folder"),
         (["compare", "run", "--sparse", "rum"], "rum is not one of the runs"),
         (["compare", "run", "--relation", "mothr"], "did you mean 'mother'"),
+        (["search", "nothing.tsv"], "nothing.tsv"),
+        (["search", "families", "--sampler", "gpp"], "'gpp' is not one of"),
+        (["study", "families", "--models", "complx"], "complx"),
+        (["study", "families", "--dry-run", "--compare-only"], "--dry-run or --compare-only"),
+        (["trian", "families"], "Did you mean 'train'?"),
     ],
 )
 def test_mistakes_get_one_sentence_and_exit_code_2(
     arguments: list[str], message: str, folder: Path
 ) -> None:
     before = sorted(folder.rglob("*"))
-    done = reltucker(*arguments, cwd=folder, code=2)
+    done = run(*arguments, cwd=folder, code=2)
     assert message in done.stderr
     assert done.stdout == ""
-    if done.stderr.startswith("error"):
-        assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
     assert sorted(folder.rglob("*")) == before
+
+
+def test_a_demo_that_cannot_write_says_so(folder: Path) -> None:
+    done = run("demo", "--out", "run/recipe.toml", cwd=folder, code=2)
+    assert done.stderr.splitlines()[-1].startswith("error: run/recipe.toml")
+
+
+def test_a_mistake_ends_a_process_with_code_2(tmp_path: Path) -> None:
+    done = reltucker("evaluate", "nowhere", "--json", cwd=tmp_path, code=2)
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: nowhere is not a run folder")
 
 
 def test_output_into_a_closed_pipe_is_quiet(folder: Path) -> None:

@@ -4,9 +4,11 @@ import signal
 import sys
 import warnings
 from types import FrameType
+from typing import Annotated, NoReturn
 
 import typer
 
+from reltucker import __version__
 from reltucker.cli import (
     compare,
     data,
@@ -23,14 +25,7 @@ from reltucker.cli import (
 )
 from reltucker.errors import ReltuckerError
 
-app = typer.Typer(
-    name="reltucker",
-    help="Learn the Relational Tucker decomposition of a knowledge graph; predict missing links.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("demo")(demo.command)
 app.add_typer(data.app, name="data")
 app.command("train")(train.command)
@@ -45,6 +40,25 @@ app.command("predict")(predict.command)
 app.command("export")(export.command)
 
 
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"reltucker {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Learn the Relational Tucker decomposition of a knowledge graph; predict missing links.
+
+    `reltucker COMMAND --help` explains a command and shows an example; begin with `reltucker demo`.
+    """
+
+
 class _StoppedError(Exception):
     """SIGINT (Ctrl-C) or SIGTERM arrived."""
 
@@ -53,15 +67,18 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise _StoppedError(number)
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Run a command; a user's mistake is one sentence on standard error and exit code 2."""
     signal.signal(signal.SIGINT, _stop)
     signal.signal(signal.SIGTERM, _stop)
-    warnings.formatwarning = _one_sentence
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     try:
-        app(standalone_mode=True)
+        sys.exit(app(prog_name="reltucker", standalone_mode=False))
     except ReltuckerError as error:
         _fail(f"error: {error}", 2)
+    except typer.TyperException as error:  # with no command at all, the message is the help
+        text = error.format_message().replace("Value error, ", "")
+        _fail(text if text.startswith("Usage:") else f"error: {text}", error.exit_code)
     except OSError as error:
         _fail(f"error: {error.filename or 'file'}: {error.strerror or error}", 2)
     except (MemoryError, RuntimeError) as error:
@@ -79,13 +96,9 @@ def main() -> None:
         _fail(f"stopped; {advice}", 128 + stopped.args[0])
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     print(message, file=sys.stderr)
     sys.exit(code)
-
-
-def _one_sentence(message: Warning | str, *_: object, **__: object) -> str:
-    return f"warning: {message}\n"
 
 
 __all__ = ["app", "main"]

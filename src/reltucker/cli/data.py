@@ -5,128 +5,111 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from reltucker.cli.output import console, print_json
+from reltucker.cli import options, output
 
 app = typer.Typer(
     help="List, fetch and describe knowledge graphs.", no_args_is_help=True, rich_markup_mode=None
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
-
 
 @app.command("list")
-def list_(json: Json = False) -> None:
-    """List the graphs that are known by name."""
-    from reltucker.graph.catalog import ENTRIES
+def list_(json: options.Json = False) -> None:
+    """List the graphs that are known by name.
 
-    rows: list[dict[str, str | bool]] = [
+    Example: reltucker data list
+    """
+    from reltucker.graph.catalog import ENTRIES
+    from reltucker.report import Column, Table
+
+    rows: list[dict[str, Any]] = [
         {"name": entry.name, "available": entry.is_available, "summary": entry.summary}
         for entry in ENTRIES.values()
     ]
-    if json:
-        print_json(rows)
-        return
-    from reltucker.report import Column, Table
-
-    columns: list[Column] = [
-        Column("name", "name"),
-        Column("on this machine", "available"),
-        Column("summary", "summary"),
-    ]
-    console().print(Table("", columns, rows).to_rich())
+    headers = {"name": "name", "on this machine": "available", "summary": "summary"}
+    output.show(json, rows, Table("", [Column(*column) for column in headers.items()], rows))
 
 
 @app.command("fetch")
 def fetch_(
-    name: Annotated[str, typer.Argument(help="A name of the catalog")],
+    name: Annotated[str, Argument(metavar="NAME", help="A name of the catalog")],
     source_folder: Annotated[
         Path | None,
-        typer.Option("--from", help="Take the archive from this folder instead of the network"),
+        Option("--from", help="Take the archive from this folder", show_default="the network"),
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
-    """Fetch a graph of the catalog into the cache folder (RELTUCKER_HOME changes it)."""
+    """Fetch a graph of the catalog into the cache folder.
+
+    The variable RELTUCKER_HOME names another cache folder.
+
+    Example: reltucker data fetch fb15k-237
+    """
     from reltucker.graph.catalog import fetch
 
     folder = fetch(name, source_folder=source_folder, progress=sys.stderr.isatty())
-    if json:
-        print_json({"name": name, "folder": str(folder)})
-    else:
-        console().print(f"{name} is in {folder}")
+    output.show(json, {"name": name, "folder": str(folder)}, f"{name} is in {folder}")
 
 
 @app.command("describe")
 def describe_(
-    graph: Annotated[str, typer.Argument(help="A catalog name, a file or a folder")],
-    labels: Annotated[Path | None, typer.Option(help="File of (id, name) for display")] = None,
-    seed: Annotated[int, typer.Option(help="Of the split of a single file")] = 0,
-    json: Json = False,
+    graph: options.Graph,
+    labels: options.Labels = None,
+    seed: Annotated[int, Option(help="Seed of the split of a single file")] = 0,
+    json: options.Json = False,
 ) -> None:
-    """Count what is in a graph: splits, unseen entities, kinds of relations, hints, degrees."""
+    """Count what is in a graph.
+
+    Shows the splits, unseen entities, kinds of relations, degrees, and relations that are
+    symmetric, inverse to each other or contained in another.
+
+    Example: reltucker data describe triples.tsv
+    """
     from reltucker.graph import describe_graph, load_graph
 
     description = describe_graph(load_graph(graph, labels=labels, seed=seed))
-    if json:
-        print_json(description)
-        return
-    for table in _tables(description):
-        console().print(table.to_rich())
+    output.show(json, description, *_tables(description))
 
 
 def _tables(d: dict[str, Any]) -> list[Any]:
     from reltucker.report import Column, Table
 
-    splits = [
-        Column("", "what"),
-        *(Column(split, split, ",d") for split in ("train", "valid", "test")),
+    triples = [
+        {"what": "all", **d["triples"]},
+        {"what": "with both entities in train", **d["seen_triples"]},
     ]
-    sizes = [
-        {"what": "entities", "count": d["entities"]},
-        {"what": "  of them not in train", "count": d["unseen_entities"]},
-        {"what": "relations", "count": d["relations"]},
-        *({"what": key.replace("_", " "), "count": n} for key, n in d["counts"].items()),
-        *({"what": f"relations of kind {k}", "count": n} for k, n in d["relation_kinds"].items()),
+    sizes = {
+        "entities": d["entities"],
+        "  of them not in train": d["unseen_entities"],
+        "relations": d["relations"],
+        **{key.replace("_", " "): count for key, count in d["counts"].items()},
+        **{f"relations of kind {kind}": count for kind, count in d["relation_kinds"].items()},
+    }
+    what, count = Column("", "what"), Column("count", "value", ",d")
+    relation, share = Column("relation", "relation"), Column("share", "share", ".1%")
+    pair = [relation, Column("other relation", "other"), share]
+    frequent = [
+        Column("relation", "label"),
+        Column("triples", "triples", ",d"),
+        Column("kind", "kind"),
+        Column("objects per subject", "objects_per_subject", ".2f"),
+        Column("subjects per object", "subjects_per_object", ".2f"),
     ]
-    count = [Column("", "what"), Column("count", "count", ",d")]
-    degree = [{"what": key, "value": value} for key, value in d["degree"].items()]
-    tables = [
-        Table(
-            f"Triples of {d['name']}",
-            splits,
-            [
-                {"what": "all", **d["triples"]},
-                {"what": "with both entities in train", **d["seen_triples"]},
-            ],
-        ),
-        Table("Sizes", count, sizes),
-        Table(
-            "Entity degree (in train)", [Column("", "what"), Column("", "value", ",.1f")], degree
-        ),
-        Table(
-            "Most frequent relations",
-            [
-                Column("relation", "label"),
-                Column("triples", "triples", ",d"),
-                Column("kind", "kind"),
-                Column("objects per subject", "objects_per_subject", ".2f"),
-                Column("subjects per object", "subjects_per_object", ".2f"),
-            ],
-            d["most_frequent_relations"],
-        ),
-        Table(
-            "Most connected entities",
-            [Column("entity", "label"), Column("degree", "degree", ",d")],
-            d["most_connected_entities"],
-        ),
-    ]
-    share = Column("share", "share", ".1%")
-    pair = [Column("relation", "relation"), Column("other relation", "other"), share]
-    for title, key, columns in (
-        ("Symmetric relations: (i, k, j) comes with (j, k, i)", "symmetric", [pair[0], share]),
-        ("Inverse relations: (i, k, j) comes with (j, other, i)", "inverse", pair),
-        ("Contained relations: (i, k, j) comes with (i, other, j)", "contained", pair),
-    ):
-        if d[key]:
-            tables.append(Table(title, columns, d[key]))
-    return tables
+    connected = [Column("entity", "label"), Column("degree", "degree", ",d")]
+    splits = [Column(split, split, ",d") for split in d["triples"]]
+    tables = (
+        (f"Triples of {d['name']}", [what, *splits], triples),
+        ("Sizes", [what, count], _rows(sizes)),
+        ("Entity degree (in train)", [what, Column("", "value", ",.1f")], _rows(d["degree"])),
+        ("Most frequent relations", frequent, d["most_frequent_relations"]),
+        ("Most connected entities", connected, d["most_connected_entities"]),
+        ("Symmetric relations: (i, k, j) comes with (j, k, i)", [relation, share], d["symmetric"]),
+        ("Inverse relations: (i, k, j) comes with (j, other, i)", pair, d["inverse"]),
+        ("Contained relations: (i, k, j) comes with (i, other, j)", pair, d["contained"]),
+    )
+    return [Table(title, columns, rows) for title, columns, rows in tables if rows]
+
+
+def _rows(values: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"what": what, "value": value} for what, value in values.items()]

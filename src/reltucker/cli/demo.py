@@ -6,16 +6,19 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from reltucker.cli.output import console
-from reltucker.progress import error_console
 
 
-def command(
-    out: Annotated[Path, typer.Option(help="The folder to write")] = Path("demo"),
-) -> None:
-    """Train, compare and question models on the built-in graph; write a report with pictures."""
+def command(out: Annotated[Path, Option(help="The folder to write")] = Path("demo")) -> None:
+    """Train, compare and question models on a built-in graph.
+
+    Writes a report with pictures, OUT/report.html.
+
+    Example: reltucker demo --out demo
+    """
+    from reltucker.progress import error_console
     from reltucker.study.demonstration import demonstrate
 
     began = time.monotonic()
@@ -27,6 +30,8 @@ def command(
     run = made.best
     subject, relation, _ = next(run.graph.named(run.graph.test[:1]).iter_rows())
     screen.print(f"report: {made.page}   pictures: {made.page.parent / 'pictures'}")
-    program = "reltucker" if shutil.which("reltucker") else sys.argv[0]
-    screen.print(f"ask it: {program} predict {run.path} '{subject}' {relation} '?'")
+    program = sys.argv[0] if shutil.which("reltucker") is None else "reltucker"
+    if program.endswith("__main__.py"):
+        program = "python -m reltucker"
+    screen.print(f"ask it: {program} predict {run.path} '{subject}' {relation} '?' --held-out")
     log.print(f"the demo took {time.monotonic() - began:.0f} s", markup=False)

@@ -1,33 +1,22 @@
 """`reltucker describe-model`: what a run's model is made of."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from reltucker.cli.output import console, print_json
+from reltucker.cli import options, output
 
 
-def command(
-    run: Annotated[Path, typer.Argument(help="The run folder")],
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
-) -> None:
-    """Count the parameters of a model: non-zero free ones (nnfp), effective sizes, core density.
+def command(run: options.RunFolder, json: options.Json = False) -> None:
+    """Count the parameters of a model.
 
-    In the fixed-core view the core is given and relations have embeddings; in the constrained-core
-    view the relation matrix is the identity and the core holds the mixing matrices.
+    nnfp: non-zero free parameters. d_r*: the effective relation size. In the fixed-core view the
+    core is given and relations have embeddings; in the constrained-core view the relation matrix
+    is the identity and the core holds the mixing matrices.
+
+    Example: reltucker describe-model runs/mine
     """
+    from reltucker.report import Column, Table
     from reltucker.run import open_run
 
     description = open_run(run).describe()
-    if json:
-        print_json(description)
-        return
-    from reltucker.report import Column, Table
-
-    out = console()
     keys = ("model", "entity_dim", "relation_dim", "reciprocal", "entities", "relations")
-    out.print(", ".join(f"{key} {description[key]}" for key in keys))
     rows = [
         {"view": "fixed core", **description},
         {"view": "constrained core", **description["constrained"]},
@@ -41,4 +30,5 @@ def command(
         Column("parameters*", "effective_parameters", ",d"),
         Column("core density", "core_density", ".4%"),
     ]
-    out.print(Table("", columns, rows).to_rich())
+    line = ", ".join(f"{key} {description[key]}" for key in keys)
+    output.show(json, description, line, Table("", columns, rows))

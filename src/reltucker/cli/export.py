@@ -4,35 +4,36 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import typer
+from typer import Option
 
-from reltucker.cli.output import console, print_json
+from reltucker.cli import options, output
 
 
 class Format(StrEnum):
-    """A file format for embeddings."""
+    """`reltucker.choices.ExportFormat`, since typer takes no list of Literals."""
 
     parquet = "parquet"
     word2vec = "word2vec"
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="The run folder")],
+    run: options.RunFolder,
     out: Annotated[
-        Path | None, typer.Option(help="The folder to write; by default RUN/export")
+        Path | None, Option(help="The folder to write", show_default="RUN/export")
     ] = None,
     formats: Annotated[
-        list[Format] | None, typer.Option("--format", help="Repeatable; by default all")
+        list[Format] | None, Option("--format", help="Repeatable", show_default="all")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
+    json: options.Json = False,
 ) -> None:
-    """Write entity and relation embeddings as Parquet and word2vec text, and the core tensor."""
+    """Write embeddings and the core tensor for other tools.
+
+    Entities and relations come as Parquet and as word2vec text, the core as safetensors.
+
+    Example: reltucker export runs/mine --format parquet
+    """
     from reltucker.run import open_run
 
-    chosen = [cast(Any, format_.value) for format_ in (formats or list(Format))]
-    written = open_run(run).export(run / "export" if out is None else out, chosen)
-    if json:
-        print_json({"files": [str(path) for path in written]})
-        return
-    for path in written:
-        console().print(str(path))
+    chosen = cast(Any, formats or list(Format))
+    files = [str(path) for path in open_run(run).export(out or run / "export", chosen)]
+    output.show(json, {"files": files}, *files)

@@ -3,75 +3,73 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from reltucker.cli.output import console, print_json
+from reltucker.cli import options, output
 from reltucker.errors import ReltuckerError
 
 
+def _part(name: str) -> Any:
+    return Argument(metavar=name, help="A name, a label or '?'")
+
+
 def command(
-    run: Annotated[Path, typer.Argument(help="The run folder")],
-    subject: Annotated[str | None, typer.Argument(help="Name, label or '?'")] = None,
-    relation: Annotated[str | None, typer.Argument(help="Name, label or '?'")] = None,
-    object_: Annotated[
-        str | None, typer.Argument(metavar="[OBJECT]", help="Name, label or '?'")
-    ] = None,
-    top: Annotated[int, typer.Option(help="How many answers to each question")] = 10,
-    known: Annotated[bool, typer.Option("--known", help="Keep facts the graph holds")] = False,
+    run: options.RunFolder,
+    subject: Annotated[str | None, _part("SUBJECT")] = None,
+    relation: Annotated[str | None, _part("RELATION")] = None,
+    object_: Annotated[str | None, _part("OBJECT")] = None,
+    top: Annotated[int, Option(help="How many answers to each question")] = 10,
+    known: Annotated[bool, Option("--known", help="Keep facts that the graph holds")] = False,
     held_out: Annotated[
-        bool, typer.Option("--held-out", help="Treat facts of the test split as unknown")
+        bool, Option("--held-out", help="Treat facts of the test split as unknown")
     ] = False,
     questions: Annotated[
-        Path | None, typer.Option(help="A table of (subject, relation, object), one of them '?'")
+        Path | None,
+        Option(help="A table of (subject, relation, object), in each row one of them '?'"),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the answers to this .tsv, .csv or .parquet file")
+        Path | None, Option(help="Write the answers to this .tsv, .csv or .parquet file")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
+    json: options.Json = False,
 ) -> None:
-    """Rank the candidates for what is marked with '?', best first.
+    """Rank the candidates for what is marked with '?'.
 
-    One question on the command line, or many from a file with --questions. Facts that the graph
-    holds already are left out unless --known is given.
+    Ask one question on the command line, or many from a file with --questions. Facts that the
+    graph holds already are left out unless --known is given.
+
+    Example: reltucker predict runs/mine 'Alma Berger' born_in '?' --top 5
     """
     from reltucker.run import open_run
     from reltucker.serving.tables import check_answer_file, read_questions, write_answers
 
     if out is not None:
         check_answer_file(out)
-    given = (subject, relation, object_)
+    question = (subject, relation, object_)
     opened = open_run(run)
     if questions is not None:
-        if any(part is not None for part in given):
+        if any(part is not None for part in question):
             raise ReltuckerError("give one question on the command line or --questions, not both")
-        answers = opened.predict_many(
-            read_questions(questions).iter_rows(), top=top, known=known, held_out=held_out
-        )
+        rows = read_questions(questions).iter_rows()
+        answers = opened.predict_many(rows, top=top, known=known, held_out=held_out)
+    elif None in question:
+        example = "reltucker predict RUN SUBJECT RELATION '?'"
+        raise ReltuckerError(f"a question has three parts, one of them '?': {example}")
     else:
-        if any(part is None for part in given):
-            raise ReltuckerError(
-                "a question has three parts, one of them '?': reltucker predict RUN SUBJECT "
-                "RELATION '?'"
-            )
-        answers = opened.predict(*given, top=top, known=known, held_out=held_out)
+        answers = opened.predict(*question, top=top, known=known, held_out=held_out)
     if out is not None:
         write_answers(answers, out)
-    if json:
-        print_json(answers.to_dicts())
-    elif out is None:
-        console().print(_table(answers).to_rich())
+    output.show(json, answers.to_dicts(), *([_table(answers)] if out is None else []))
 
 
 def _table(answers: Any) -> Any:
     from reltucker.report import Column, Table
 
-    columns = [Column("rank", "rank", format="d")]
-    if "question" in answers.columns:
-        columns.insert(0, Column("question", "question", format="d"))
-    columns += [Column("answer", "label"), Column("score", "score", format=".3f")]
+    columns = [Column("question", "question", "d")] if "question" in answers.columns else []
+    columns += [Column("rank", "rank", "d"), Column("answer", "label")]
+    columns.append(Column("score", "score", ".3f"))
     if (answers["answer"] != answers["label"]).any():
         columns.append(Column("name", "answer"))
     if answers["known"].any():
         columns.append(Column("known", "known"))
     rows = [{**row, "known": "known" if row["known"] else ""} for row in answers.to_dicts()]
-    return Table(title="", columns=columns, rows=rows)
+    return Table("", columns, rows)

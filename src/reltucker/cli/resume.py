@@ -1,18 +1,16 @@
-"""`reltucker resume`: go on with an interrupted training run."""
+"""`reltucker resume`: go on with a training run that was stopped."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
+from reltucker.cli import options
 from reltucker.cli.train import report
 
 
-def command(
-    run: Annotated[Path, typer.Argument(help="The run folder")],
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
-) -> None:
-    """Go on with a training run that was stopped; the figures are those of an unbroken run."""
+def command(run: options.RunFolder, json: options.Json = False) -> None:
+    """Go on with a training run that was stopped.
+
+    The figures at the end are those of an unbroken run. A run that has ended stays as it is.
+
+    Example: reltucker resume runs/mine
+    """
     from reltucker.run import open_run
 
     report(open_run(run).resume(), json)

@@ -1,60 +1,58 @@
 """`reltucker study`: the paper's study on any graph."""
 
-import re
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated
 
-import typer
+from typer import Option
 
-from reltucker.cli.compare import ProtocolName
-from reltucker.cli.output import console, print_json
+from reltucker.cli import options, output
 from reltucker.study.paper import MODELS, SIZES, TRIALS
 
 
 def command(
-    graph: Annotated[str, typer.Argument(help="A catalog name, a file or a folder of triples")],
-    models: Annotated[str, typer.Option(help="Cores, separated by commas")] = ",".join(MODELS),
-    sizes: Annotated[str, typer.Option(help="Entity sizes d_e")] = ",".join(map(str, SIZES)),
-    trials: Annotated[int, typer.Option(min=1, help="For each model and size")] = TRIALS,
-    epochs: Annotated[int | None, typer.Option(help="Of each trial, at the most")] = None,
+    graph: options.Graph,
+    models: Annotated[str, Option(help="Cores, separated by commas")] = ",".join(MODELS),
+    sizes: Annotated[str, Option(help="Sizes d_e, separated by commas")] = ",".join(
+        map(str, SIZES)
+    ),
+    trials: Annotated[int, Option(min=1, help="Trials for each model and size")] = TRIALS,
+    epochs: options.Epochs = None,
     reciprocal: Annotated[
-        bool, typer.Option("--reciprocal", help="Also fit fixed cores with reciprocal relations")
+        bool, Option("--reciprocal", help="Also fit fixed cores with reciprocal relations")
     ] = False,
     match_parameters: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--match-parameters",
             help="Also fit DRT, d_r = K, with the budgets of ComplEx (fb15k-237: 32, 52, 84)",
         ),
     ] = False,
     all_fits: Annotated[
-        bool, typer.Option("--all-fits", help="Compare the runs of all trials, not only the best")
+        bool, Option("--all-fits", help="Compare the runs of all trials, not only the best")
     ] = False,
-    protocol: Annotated[
-        ProtocolName, typer.Option(help="Of the figures; the others stand beside")
-    ] = ProtocolName.seen,
-    workers: Annotated[int, typer.Option(min=1, help="Processes on this machine")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Of the samplers and the bootstrap")] = 0,
-    labels: Annotated[str | None, typer.Option(help="File of (id, name) for display")] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting that is not searched"),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder; by default studies/GRAPH")] = None,
+    protocol: options.Protocol = "seen",
+    workers: options.Workers = 1,
+    seed: Annotated[int, Option(min=0, help="Seed of the samplers and the bootstrap")] = 0,
+    labels: options.Labels = None,
+    assignments: options.FixedSettings = None,
+    out: Annotated[Path | None, Option(help="The folder", show_default="studies/GRAPH")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what is planned and done; train nothing")
+        bool, Option("--dry-run", help="Show what is planned and done; train nothing")
     ] = False,
     compare_only: Annotated[
-        bool, typer.Option("--compare-only", help="Compare what has ended so far; train nothing")
+        bool, Option("--compare-only", help="Compare what has ended so far; train nothing")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
+    json: options.Json = False,
 ) -> None:
-    """Rerun the paper's study on a graph: search each model at each size, compare the best fits.
+    """Rerun the paper's study on a graph.
 
-    Each search takes 8 random points of a grid and then 4 guided ones, on validation triples; the
-    grid is the paper's on fb15k-237 and wn18rr. Test triples are looked at once, by the comparison
-    at the end: OUT/comparison.html, tables and pictures. The same command goes on with a study that
-    was stopped or killed.
+    Searches each model at each size, and compares the best fits. Each search takes 8 random points
+    of a grid and then 4 guided ones, judged on validation triples; on fb15k-237 and wn18rr the grid
+    is the paper's. Test triples are looked at once, by the comparison at the end:
+    OUT/comparison.html, tables and pictures. The same command goes on with a study that was stopped
+    or killed.
+
+    Example: reltucker study triples.tsv --sizes 50,100 --epochs 50
     """
     from reltucker.errors import StudyError
     from reltucker.study.comparison import Options
@@ -64,7 +62,6 @@ def command(
 
     if dry_run and compare_only:
         raise StudyError("give either --dry-run or --compare-only")
-    flags: dict[str, Any] = {"train.epochs": epochs, "graph.labels": labels}
     plan = plan_study(
         graph,
         models=parse_names("--models", models),
@@ -72,28 +69,18 @@ def command(
         trials=trials,
         reciprocal=reciprocal,
         match_parameters=match_parameters,
-        values={key: value for key, value in flags.items() if value is not None},
+        values=options.given({"train.epochs": epochs, "graph.labels": labels}),
         assignments=assignments or [],
         seed=seed,
     )
-    folder = out or Path("studies") / re.sub(r"[^A-Za-z0-9._-]+", "_", Path(graph).stem)
-    screen = console()
+    folder = out or Path("studies") / options.folder_name(Path(graph).stem)
     now = progress_of(plan, folder, workers)
     if dry_run:
-        if json:
-            print_json(now.to_dict())
-            return
-        screen.print(now.table().to_rich())
-        screen.print(now.line())
+        output.show(json, now.to_dict(), now.table(), now.line())
         return
     if not compare_only:
         now = run_study(plan, folder, workers=workers)
-    options = Options(protocol=cast(Any, protocol.value), certainty=Certainty(seed=seed))
-    result = compare_study(now, options, all_fits=all_fits)
-    if json:
-        print_json(result.to_dict())
-        return
-    screen.print(now.table().to_rich())
-    for table in result.comparison.summary():
-        screen.print(table.to_rich())
-    screen.print(f"page: {folder / 'comparison.html'}   tables: {folder / 'tables'}")
+    chosen = Options(protocol=protocol, certainty=Certainty(seed=seed))
+    result = compare_study(now, chosen, all_fits=all_fits)
+    line = f"page: {folder / 'comparison.html'}   tables: {folder / 'tables'}"
+    output.show(json, result.to_dict(), now.table(), *result.comparison.summary(), line)

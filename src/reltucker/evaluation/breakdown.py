@@ -1,13 +1,12 @@
 """Metrics apart by relation, by kind of relation, or by direction."""
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from reltucker.choices import Breakdown as Breakdown
 from reltucker.evaluation.ranking import ENTITY_DIRECTIONS, Ranking
 from reltucker.graph import KINDS, KnowledgeGraph, relation_kinds
-
-Breakdown = Literal["relation", "kind", "direction"]
 
 
 def break_down(ranking: Ranking, graph: KnowledgeGraph, by: Breakdown) -> list[dict[str, Any]]:

@@ -9,8 +9,9 @@
 Ranking the valid (or train) split filters with train and valid in all three.
 """
 
-from typing import Literal
+from typing import get_args
 
-Protocol = Literal["standard", "seen", "paper"]
-PROTOCOLS: tuple[Protocol, ...] = ("standard", "seen", "paper")
+from reltucker.choices import Protocol as Protocol
+
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 """In the order of the columns that `kernels.rank_by_counting` returns."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from reltucker.atomic import write_with
+from reltucker.choices import SplitName as SplitName
 from reltucker.errors import GraphError
 from reltucker.graph.answers import AnswerIndex, Direction
 from reltucker.graph.vocabulary import Vocabulary
 
-SplitName = Literal["train", "valid", "test"]
-SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
+SPLITS: tuple[SplitName, ...] = get_args(SplitName)
 
 Triples = npt.NDArray[np.int32]
 

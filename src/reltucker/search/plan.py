@@ -4,7 +4,7 @@ import hashlib
 import json
 from bisect import bisect_left
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,15 +18,15 @@ from optuna.distributions import (
 from optuna.study import StudyDirection
 from pydantic import BaseModel, ConfigDict
 
+from reltucker.choices import ObjectiveName as ObjectiveName
+from reltucker.choices import PrunerName as PrunerName
+from reltucker.choices import SamplerName as SamplerName
 from reltucker.errors import GraphError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph
 from reltucker.search.budget import Bounds, bounds_of, within_budget
 from reltucker.search.space import Adjustment, Space, adjusted, extremes, grid_of
 from reltucker.training import Recipe, build_model, check
 
-SamplerName = Literal["paper", "gp", "tpe", "random", "grid"]
-PrunerName = Literal["none", "median", "halving"]
-ObjectiveName = Literal["mrr", "skyline"]
 SIZES = ("model.entity_dim", "model.relation_dim")
 
 RANDOM_POINTS = 8

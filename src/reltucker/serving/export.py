@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 import polars as pl
@@ -12,11 +12,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from reltucker.atomic import write_with
+from reltucker.choices import ExportFormat as ExportFormat
 from reltucker.graph import KnowledgeGraph, Vocabulary
 from reltucker.model import RelationalTucker, without_normalisation
 
-ExportFormat = Literal["parquet", "word2vec"]
-FORMATS: tuple[ExportFormat, ...] = ("parquet", "word2vec")
+FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
 
 def export_embeddings(

@@ -1,0 +1,16 @@
+"""The words a user may choose from, in recipes, in Python and on the command line.
+
+They stand here, without any import, so that `reltucker --help` need not wait for torch.
+"""
+
+from typing import Literal
+
+ModelName = Literal["drt", "srt", "rescal", "distmult", "cp", "complex", "hole", "analogy"]
+"""The names of `reltucker.model.CORES`."""
+SplitName = Literal["train", "valid", "test"]
+Protocol = Literal["standard", "seen", "paper"]
+Breakdown = Literal["relation", "kind", "direction"]
+ExportFormat = Literal["parquet", "word2vec"]
+SamplerName = Literal["paper", "gp", "tpe", "random", "grid"]
+PrunerName = Literal["none", "median", "halving"]
+ObjectiveName = Literal["mrr", "skyline"]

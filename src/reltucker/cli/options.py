@@ -1,0 +1,39 @@
+"""Arguments and options that several commands share, each described once."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from reltucker import choices
+
+GRAPH = "A catalog name, or a file or folder of triples"
+
+RunFolder = Annotated[Path, Argument(metavar="RUN", help="The run folder")]
+Graph = Annotated[str, Argument(metavar="GRAPH", help=GRAPH)]
+Json = Annotated[bool, Option("--json", help="Print one JSON document and nothing else")]
+Model = Annotated[choices.ModelName | None, Option(help="The core", show_default="drt")]
+Epochs = Annotated[int | None, Option(help="At most so many epochs", show_default="200")]
+Labels = Annotated[str | None, Option(metavar="FILE", help="A table of (id, name), for display")]
+FixedSettings = Annotated[
+    list[str] | None,
+    Option("--set", metavar="KEY=VALUE", help="A setting that is not searched; repeatable"),
+]
+Split = Annotated[choices.SplitName, Option(help="Which triples to rank")]
+Protocol = Annotated[choices.Protocol, Option(help="The protocol of the figures that come first")]
+Relations = Annotated[
+    list[str] | None,
+    Option("--relation", help="A relation to draw; repeatable", show_default="the most frequent"),
+]
+Workers = Annotated[int, Option(min=1, help="Processes on this machine")]
+
+
+def folder_name(text: str) -> str:
+    """`text` as the name of a folder."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", text)
+
+
+def given(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings, by dotted key, whose options were given."""
+    return {key: value for key, value in settings.items() if value is not None}
