@@ -59,12 +59,12 @@ def _options(
     """
 
 
-class _StoppedError(Exception):
-    """SIGINT (Ctrl-C) or SIGTERM arrived."""
+class _Stopped(BaseException):
+    """SIGINT (Ctrl-C) or SIGTERM arrived; no `except Exception` on the way may take it."""
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    raise _StoppedError(number)
+    raise _Stopped(number)
 
 
 def main() -> NoReturn:
@@ -86,7 +86,7 @@ def main() -> NoReturn:
         if not isinstance(error, MemoryError) and "memory" not in str(error):
             raise
         _fail("error: out of memory; use smaller dimensions or a smaller batch", 2)
-    except _StoppedError as stopped:
+    except _Stopped as stopped:
         for number in (signal.SIGINT, signal.SIGTERM):  # another one while Python ends is no news
             signal.signal(number, signal.SIG_IGN)
         advice = (
