@@ -19,6 +19,9 @@ from reltucker.kernels.compiled import (
     spread,
 )
 
+Mask = tuple[np.uint32, np.uint32, np.uint32, np.float32]
+"""A mask as loops take it: limit, two halves of the key, and the scale."""
+
 
 @dataclass(frozen=True)
 class Dropout:
@@ -32,8 +35,8 @@ class Dropout:
         """The mask that keeps everything."""
         return cls(0.0, 0)
 
-    def loop_arguments(self) -> tuple[np.uint32, np.uint32, np.uint32, np.float32]:
-        """What the compiled loops need: limit, two halves of the key, and the scale."""
+    def for_loops(self) -> Mask:
+        """What the compiled loops need."""
         limit = np.uint32(min(int(self.rate * 2**32), 2**32 - 1))
         return limit, *key_halves(self.key), np.float32(1.0 / (1.0 - self.rate))
 
@@ -65,14 +68,14 @@ def gather_dropped(
     """matrix[ids] (all rows, without ids) times the mask of the whole matrix (CPU only)."""
     if out is None:
         out = matrix.new_empty(len(matrix if ids is None else ids), matrix.shape[1])
-    run(_gather, _gather_spread, *dropout.loop_arguments(), matrix, _numbers(ids), out)
+    run(_gather, _gather_spread, dropout.for_loops(), matrix, _numbers(ids), out)
     return out
 
 
 def mask_rows(rows: Tensor, ids: Tensor | None, dropout: Dropout) -> Tensor:
     """Apply in place to rows (n, d) the mask that `gather_dropped` has for them (CPU only)."""
     if dropout.rate > 0.0:
-        run(_mask, _mask_spread, *dropout.loop_arguments(), rows, _numbers(ids))
+        run(_mask, _mask_spread, dropout.for_loops(), rows, _numbers(ids))
     return rows
 
 
@@ -81,24 +84,11 @@ def _numbers(ids: Tensor | None) -> Tensor:
 
 
 @compiled
-def _gather(
-    chunk: int,
-    chunks: int,
-    limit: np.uint32,
-    low: np.uint32,
-    high: np.uint32,
-    scale: np.float32,
-    matrix: Any,
-    ids: Any,
-    out: Any,
-) -> None:
+def _gather(chunk: int, chunks: int, mask: Mask, matrix: Any, ids: Any, out: Any) -> None:
     first, last = share_of(out.shape[0], chunk, chunks)
     for r in range(first, last):
         row = ids[r] if ids.size > 0 else r
-        if limit > 0:
-            masked(row * matrix.shape[1], matrix[row], out[r], limit, low, high, scale)
-        else:
-            out[r] = matrix[row]
+        masked(row * matrix.shape[1], matrix[row], out[r], mask)
 
 
 @spread
@@ -108,20 +98,11 @@ def _gather_spread(chunks: int, *arguments: Any) -> None:
 
 
 @compiled
-def _mask(
-    chunk: int,
-    chunks: int,
-    limit: np.uint32,
-    low: np.uint32,
-    high: np.uint32,
-    scale: np.float32,
-    rows: Any,
-    ids: Any,
-) -> None:
+def _mask(chunk: int, chunks: int, mask: Mask, rows: Any, ids: Any) -> None:
     first, last = share_of(rows.shape[0], chunk, chunks)
     for r in range(first, last):
         row = ids[r] if ids.size > 0 else r
-        mask_in_place(row * rows.shape[1], rows[r], limit, low, high, scale)
+        mask_in_place(row * rows.shape[1], rows[r], mask)
 
 
 @spread
@@ -131,26 +112,18 @@ def _mask_spread(chunks: int, *arguments: Any) -> None:
 
 
 @compiled
-def masked(
-    first: int,
-    x: Any,
-    out: Any,
-    limit: np.uint32,
-    low: np.uint32,
-    high: np.uint32,
-    scale: np.float32,
-) -> None:
+def masked(first: int, x: Any, out: Any, mask: Mask) -> None:
     """out = x times the mask at the positions first, first + 1, ...; out is not x."""
+    limit, low, high, scale = mask
     begin = moved(first, low)
     for i in range(x.size):
         out[i] = x[i] * scale if hashed(i, begin, high) >= limit else np.float32(0)
 
 
 @compiled
-def mask_in_place(
-    first: int, x: Any, limit: np.uint32, low: np.uint32, high: np.uint32, scale: np.float32
-) -> None:
+def mask_in_place(first: int, x: Any, mask: Mask) -> None:
     """x times the mask; a loop of its own, since `masked` with x as out runs element by element."""
+    limit, low, high, scale = mask
     begin = moved(first, low)
     for i in range(x.size):
         x[i] = x[i] * scale if hashed(i, begin, high) >= limit else np.float32(0)

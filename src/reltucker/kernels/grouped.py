@@ -65,8 +65,9 @@ def _arrange(
         for u in range(used):
             k = distinct[u]
             starts[part, u] = row
-            index[row : row + sizes[part, k]] = u
-            row += sizes[part, k]
+            for _ in range(sizes[part, k]):
+                index[row] = u
+                row += 1
             sizes[part, k] = starts[part, u]
         starts[part, used] = row
     for b in range(groups.size):
@@ -137,7 +138,8 @@ def _products(
         x0, x1 = _small(along, u, large)
         y0, y1 = _small(across, u, large)
         for b in range(x0, x1):
-            out[b] = np.float32(0)
+            for c in range(dim):
+                out[b, c] = np.float32(0)
         # Four rows of M at a time, so that x and its product are loaded once for all of them.
         for a in range(0, dim - 3, 4):
             for b in range(x0, x1):

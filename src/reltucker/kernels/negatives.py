@@ -36,7 +36,8 @@ def _floyd(true: Any, population: int, key: np.uint64, out: Any) -> None:
         out[b, 0] = true[b]
         # One number fewer where the true one is among them; those from it on move up by one below.
         size = population - 1 if true[b] < population else population
-        table[:] = -1
+        for slot in range(slots):
+            table[slot] = -1
         for n in range(1, count + 1):
             # splitmix64; the high word times the range is uniform to within 2^-32 * population.
             state += np.uint64(0x9E3779B97F4A7C15)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from reltucker.kernels.compiled import arrays_of, compiled, has_loops, run, share_of, spread
-from reltucker.kernels.dropout import Dropout, mask_in_place
+from reltucker.kernels.dropout import Dropout, Mask, mask_in_place
 from reltucker.kernels.rows import adagrad_row
 
 
@@ -148,12 +148,14 @@ class Entries:
         step, without a gradient that is written and read again."""
         assert self.ids is None
         constants = np.float32(rate), np.float32(epsilon)
-        run(_adagrad_entries, _adagrad_spread, *constants, *self._arguments(), matrix, sums)
+        rows = matrix.new_empty(numba.get_num_threads(), matrix.shape[1])
+        arguments = (*constants, *self._arguments(), matrix, sums, rows)
+        run(_adagrad_entries, _adagrad_spread, *arguments)
 
     def _arguments(self) -> tuple[Any, ...]:
         ids = self.starts[:0].long() if self.ids is None else self.ids
-        tensors = (self.starts, self.places, self.shares, self.sources, ids)
-        return *self.dropout.loop_arguments(), *tensors
+        added = tuple(arrays_of(self.starts, self.places, self.shares, self.sources))
+        return self.dropout.for_loops(), added, ids
 
 
 def scatter_gradient(
@@ -196,48 +198,23 @@ def _sort(candidates: Any, weights: Any, given: Any, starts: Any, places: Any, s
 
 
 @compiled
-def _sum_row(
-    e: int,
-    limit: np.uint32,
-    low: np.uint32,
-    high: np.uint32,
-    scale: np.float32,
-    starts: Any,
-    places: Any,
-    shares: Any,
-    sources: Any,
-    ids: Any,
-    total: Any,
-) -> None:
+def _sum_row(e: int, mask: Mask, added: Any, ids: Any, total: Any) -> None:
+    starts, places, shares, sources = added
     for d in range(total.size):
         total[d] = np.float32(0)
     for n in range(starts[e], starts[e + 1]):
         share, row = shares[n], sources[places[n]]
         for d in range(total.size):
             total[d] += share * row[d]
-    if limit > 0 and starts[e + 1] > starts[e]:
-        number = ids[e] if ids.size > 0 else e
-        mask_in_place(number * total.size, total, limit, low, high, scale)
+    if mask[0] > 0 and starts[e + 1] > starts[e]:
+        mask_in_place((ids[e] if ids.size > 0 else e) * total.size, total, mask)
 
 
 @compiled
-def _sum_entries(
-    chunk: int,
-    chunks: int,
-    limit: np.uint32,
-    low: np.uint32,
-    high: np.uint32,
-    scale: np.float32,
-    starts: Any,
-    places: Any,
-    shares: Any,
-    sources: Any,
-    ids: Any,
-    out: Any,
-) -> None:
+def _sum_entries(chunk: int, chunks: int, mask: Mask, added: Any, ids: Any, out: Any) -> None:
     begin, end = share_of(out.shape[0], chunk, chunks)
     for e in range(begin, end):
-        _sum_row(e, limit, low, high, scale, starts, places, shares, sources, ids, out[e])
+        _sum_row(e, mask, added, ids, out[e])
 
 
 @spread
@@ -252,24 +229,19 @@ def _adagrad_entries(
     chunks: int,
     rate: np.float32,
     epsilon: np.float32,
-    limit: np.uint32,
-    low: np.uint32,
-    high: np.uint32,
-    scale: np.float32,
-    starts: Any,
-    places: Any,
-    shares: Any,
-    sources: Any,
+    mask: Mask,
+    added: Any,
     ids: Any,
     matrix: Any,
     sums: Any,
+    rows: Any,
 ) -> None:
-    g = np.empty(matrix.shape[1], dtype=np.float32)
     begin, end = share_of(matrix.shape[0], chunk, chunks)
+    starts = added[0]
     for e in range(begin, end):
         if starts[e + 1] > starts[e]:
-            _sum_row(e, limit, low, high, scale, starts, places, shares, sources, ids, g)
-            adagrad_row(rate, epsilon, matrix[e], sums[e], g)
+            _sum_row(e, mask, added, ids, rows[chunk])
+            adagrad_row(rate, epsilon, matrix[e], sums[e], rows[chunk])
 
 
 @spread
