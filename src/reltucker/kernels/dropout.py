@@ -92,9 +92,9 @@ def _gather(chunk: int, chunks: int, mask: Mask, matrix: Any, ids: Any, out: Any
 
 
 @spread
-def _gather_spread(chunks: int, *arguments: Any) -> None:
+def _gather_spread(chunks: int, mask: Mask, *arrays: Any) -> None:
     for chunk in numba.prange(chunks):
-        _gather(np.int64(chunk), chunks, *arguments)
+        _gather(np.int64(chunk), chunks, mask, *arrays)
 
 
 @compiled
@@ -106,9 +106,9 @@ def _mask(chunk: int, chunks: int, mask: Mask, rows: Any, ids: Any) -> None:
 
 
 @spread
-def _mask_spread(chunks: int, *arguments: Any) -> None:
+def _mask_spread(chunks: int, mask: Mask, *arrays: Any) -> None:
     for chunk in numba.prange(chunks):
-        _mask(np.int64(chunk), chunks, *arguments)
+        _mask(np.int64(chunk), chunks, mask, *arrays)
 
 
 @compiled

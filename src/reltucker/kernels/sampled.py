@@ -149,7 +149,7 @@ class Entries:
         assert self.ids is None
         constants = np.float32(rate), np.float32(epsilon)
         rows = matrix.new_empty(numba.get_num_threads(), matrix.shape[1])
-        arguments = (*constants, *self._arguments(), matrix, sums, rows)
+        arguments = (*self._arguments(), *constants, matrix, sums, rows)
         run(_adagrad_entries, _adagrad_spread, *arguments)
 
     def _arguments(self) -> tuple[Any, ...]:
@@ -218,20 +218,20 @@ def _sum_entries(chunk: int, chunks: int, mask: Mask, added: Any, ids: Any, out:
 
 
 @spread
-def _sum_entries_spread(chunks: int, *arguments: Any) -> None:
+def _sum_entries_spread(chunks: int, mask: Mask, added: Any, *arrays: Any) -> None:
     for chunk in numba.prange(chunks):
-        _sum_entries(np.int64(chunk), chunks, *arguments)
+        _sum_entries(np.int64(chunk), chunks, mask, added, *arrays)
 
 
 @compiled
 def _adagrad_entries(
     chunk: int,
     chunks: int,
-    rate: np.float32,
-    epsilon: np.float32,
     mask: Mask,
     added: Any,
     ids: Any,
+    rate: np.float32,
+    epsilon: np.float32,
     matrix: Any,
     sums: Any,
     rows: Any,
@@ -245,6 +245,6 @@ def _adagrad_entries(
 
 
 @spread
-def _adagrad_spread(chunks: int, *arguments: Any) -> None:
+def _adagrad_spread(chunks: int, mask: Mask, added: Any, *arguments: Any) -> None:
     for chunk in numba.prange(chunks):
-        _adagrad_entries(np.int64(chunk), chunks, *arguments)
+        _adagrad_entries(np.int64(chunk), chunks, mask, added, *arguments)
