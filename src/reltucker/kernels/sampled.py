@@ -13,26 +13,28 @@ import torch
 from torch import Tensor
 
 from reltucker.kernels.compiled import arrays_of, compiled, has_loops, run, share_of, spread
-from reltucker.kernels.dropout import Dropout, Mask, mask_in_place
+from reltucker.kernels.dropout import Dropout, Mask, mask_in_place, masked
 from reltucker.kernels.rows import adagrad_row
 
 
 def sampled_softmax(
-    queries: Tensor, entities: Tensor, candidates: Tensor, weights: Tensor
+    queries: Tensor, entities: Tensor, candidates: Tensor, weights: Tensor, dropout: Dropout
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Softmax cross-entropy of the first candidate of each row against the others.
 
     With s_n = <q_b, E[candidates[b, n]]>, p = softmax(s) and the weight w_b of the row: the loss
     -w_b log p_0 (B,), its gradient for the scores w_b (p_n - [n = 0]) (B, n), and for the queries
-    sum_n w_b (p_n - [n = 0]) E[candidates[b, n]] (B, d).
+    sum_n w_b (p_n - [n = 0]) E[candidates[b, n]] (B, d). E is masked by the dropout on the way: a
+    masked copy would be one more matrix to write, to read and to keep in the caches.
     """
     if has_loops(queries):
         losses, gradient = torch.empty_like(weights), torch.empty_like(queries)
         scores = queries.new_empty(candidates.shape)
-        tensors = (queries, entities, candidates, weights, losses, scores, gradient)
-        run(_softmax, _softmax_spread, *tensors)
+        rows = queries.new_empty(numba.get_num_threads(), *candidates.shape[1:], queries.shape[1])
+        tensors = (queries, entities, candidates, weights, losses, scores, gradient, rows)
+        run(_softmax, _softmax_spread, dropout.for_loops(), *tensors)
         return losses, scores, gradient
-    rows = entities[candidates]
+    rows = (entities * dropout.mask(entities))[candidates]
     scores = torch.bmm(rows, queries.unsqueeze(2)).squeeze(2)
     logarithm = torch.log_softmax(scores, dim=1)
     scores = logarithm.exp()
@@ -45,6 +47,7 @@ def sampled_softmax(
 def _softmax(
     chunk: int,
     chunks: int,
+    mask: Mask,
     queries: Any,
     entities: Any,
     candidates: Any,
@@ -52,13 +55,15 @@ def _softmax(
     losses: Any,
     scores: Any,
     gradient: Any,
+    rows: Any,
 ) -> None:
     begin, end = share_of(candidates.shape[0], chunk, chunks)
     for b in range(begin, end):
         p, q = scores[b], queries[b]
         largest = np.float32(-np.inf)
         for n in range(p.size):
-            row = entities[candidates[b, n]]
+            row = rows[chunk, n]
+            masked(candidates[b, n] * row.size, entities[candidates[b, n]], row, mask)
             total = np.float32(0)
             for d in range(q.size):
                 total += q[d] * row[d]
@@ -74,29 +79,28 @@ def _softmax(
             p[n] *= weights[b] / total
         losses[b] = weights[b] * (np.log(total) + largest - first)
         p[0] -= weights[b]
-        _weighted_sum(p, entities, candidates[b], gradient[b])
+        _weighted_sum(p, rows[chunk], gradient[b])
 
 
 @spread
-def _softmax_spread(chunks: int, *arguments: Any) -> None:
+def _softmax_spread(chunks: int, mask: Mask, *arrays: Any) -> None:
     for chunk in numba.prange(chunks):
-        _softmax(np.int64(chunk), chunks, *arguments)
+        _softmax(np.int64(chunk), chunks, mask, *arrays)
 
 
 @compiled
-def _weighted_sum(weights: Any, rows: Any, chosen: Any, total: Any) -> None:
-    """total = sum_n weights[n] rows[chosen[n]], four rows at a time."""
+def _weighted_sum(weights: Any, rows: Any, total: Any) -> None:
+    """total = sum_n weights[n] rows[n], four rows at a time."""
     for d in range(total.size):
         total[d] = np.float32(0)
     count = weights.size - weights.size % 4
     for n in range(0, count, 4):
         w0, w1, w2, w3 = weights[n], weights[n + 1], weights[n + 2], weights[n + 3]
-        r0, r1 = rows[chosen[n]], rows[chosen[n + 1]]
-        r2, r3 = rows[chosen[n + 2]], rows[chosen[n + 3]]
+        r0, r1, r2, r3 = rows[n], rows[n + 1], rows[n + 2], rows[n + 3]
         for d in range(total.size):
             total[d] += w0 * r0[d] + w1 * r1[d] + w2 * r2[d] + w3 * r3[d]
     for n in range(count, weights.size):
-        weight, row = weights[n], rows[chosen[n]]
+        weight, row = weights[n], rows[n]
         for d in range(total.size):
             total[d] += weight * row[d]
 

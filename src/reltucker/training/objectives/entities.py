@@ -24,16 +24,25 @@ COMPACT_ABOVE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class EntityRows:
-    """The entities of one step after dropout: all of them, or the ones that it touches.
+    """The entities of one step: all of them, or the ones that it touches.
 
-    matrix : (n, d) their rows; `ids` says which entities they are, None for all in order
+    matrix   : (n, d) their rows; `ids` says which entities they are, None for all in order
+    gradient : (n, d) where their gradient goes
+    dropout  : the mask on the rows of E
+    pending  : the part of it that is not yet applied to `matrix`: all or nothing
     """
 
     matrix: Tensor
     ids: Tensor | None
-    dropout: Dropout
     gradient: Tensor
-    """Where its gradient goes, a row for each."""
+    dropout: Dropout
+    pending: Dropout
+
+    def rows(self, places: Tensor) -> Tensor:
+        """Single rows after dropout (m, d)."""
+        if self.pending.rate > 0.0:
+            return gather_dropped(self.matrix, places, self.pending)
+        return self.matrix.index_select(0, places)
 
     def add(self, places: Tensor, rows: Tensor) -> None:
         """Add rows to the gradient, before the mask."""
@@ -62,30 +71,35 @@ class EntityRows:
 class EntityTable:
     """E as the steps of a training run see it; the buffers live as long as the run.
 
-    One mask serves an entity for a whole step: every occurrence of it is dropped alike, so that
-    the mask is applied to E once instead of to each of dozens of rows a triple.
+    One mask serves an entity for a whole step: every occurrence of it is dropped alike.
     """
 
-    def __init__(self, parameter: nn.Parameter, compact: bool, drops: bool) -> None:
+    def __init__(self, parameter: nn.Parameter, compact: bool, by_rows: bool) -> None:
+        """`compact`: steps touch few of many rows; `by_rows`: they take single ones of all."""
         self.parameter = parameter
         self.compact = compact and has_loops(parameter)
-        if self.compact:
-            self._marks = torch.full((len(parameter),), -1, dtype=torch.int32)
-        else:
-            # Buffers for the whole run: fresh memory in every step would fault page by page.
-            self._gradient = torch.zeros_like(parameter.detach())
-            self._dropped = torch.empty_like(parameter.detach() if drops else parameter[:0])
-            use_huge_pages(self._gradient, self._dropped)
+        self.by_rows = by_rows and has_loops(parameter)
+        self._marks = torch.full((len(parameter) if compact else 0,), -1, dtype=torch.int32)
+        self._buffers: dict[str, Tensor] = {}
+
+    def _buffer(self, name: str) -> Tensor:
+        """Memory for the whole run: fresh one in every step would fault page by page."""
+        if name not in self._buffers:
+            self._buffers[name] = torch.zeros_like(self.parameter.detach())
+            use_huge_pages(self._buffers[name])
+        return self._buffers[name]
 
     def open(self, dropout: Dropout, *ids: Tensor) -> tuple[EntityRows, list[Tensor]]:
         """The rows of a step that touches these entities, and the places of `ids` in it."""
-        entities = self.parameter.detach()
+        entities, done = self.parameter.detach(), Dropout.none()
         if not self.compact:
-            if dropout.rate > 0.0:
-                entities = apply_dropout(entities, dropout, self._dropped)
-            return EntityRows(entities, None, dropout, self._gradient), list(ids)
+            pending = dropout if self.by_rows else done
+            if dropout.rate > 0.0 and not self.by_rows:
+                entities = apply_dropout(entities, dropout, self._buffer("dropped"))
+            gradient = self._buffer("gradient")
+            return EntityRows(entities, None, gradient, dropout, pending), list(ids)
         distinct, places = number_rows(self._marks, torch.cat([i.flatten() for i in ids]))
         matrix = gather_dropped(entities, distinct, dropout)
         parts = torch.split(places, [i.numel() for i in ids])
         shaped = [part.view(i.shape) for part, i in zip(parts, ids, strict=True)]
-        return EntityRows(matrix, distinct, dropout, torch.empty_like(matrix)), shaped
+        return EntityRows(matrix, distinct, torch.empty_like(matrix), dropout, done), shaped

@@ -10,6 +10,7 @@ regularisers                                                     added to the sa
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -56,6 +57,9 @@ class Objective(ABC):
     computed directly, since they are gathers and scatters of rows, or products with all of E.
     """
 
+    by_rows: ClassVar[bool] = False
+    """Whether a step takes single rows of E, and never the whole matrix."""
+
     def __init__(
         self, model: RelationalTucker, settings: TrainSettings, batches: Batches, population: int
     ) -> None:
@@ -64,7 +68,7 @@ class Objective(ABC):
         self.batches = batches
         self.population = population
         self.regularizer = make_regularizer(model.core, settings)
-        self.table = EntityTable(model.E, self._is_compact(), settings.entity_dropout > 0.0)
+        self.table = EntityTable(model.E, self._is_compact(), self.by_rows)
 
     def __len__(self) -> int:
         """How many items an epoch has."""
@@ -86,7 +90,7 @@ class Objective(ABC):
             facts[:, 0],
             facts[:, 2],
         )
-        e_given = entities.matrix.index_select(0, given).requires_grad_()  # (Q, d_e)
+        e_given = entities.rows(given).requires_grad_()  # (Q, d_e)
         rows_of_R = batch.arrangement.relations
         relations = model.R.detach().index_select(0, rows_of_R).requires_grad_()  # (U, d_r)
         queries = model.ask(batch.arrangement, e_given, relations, keys.masks(settings))
@@ -102,7 +106,7 @@ class Objective(ABC):
         gradients["R"] = RowGradient(rows_of_R, d_relations)
         loss, places, rows = losses.double().sum(), given, d_given
         if len(facts):
-            e_i, e_j = entities.matrix[subjects], entities.matrix[objects]
+            e_i, e_j = entities.rows(subjects), entities.rows(objects)
             weight = settings.relation_prediction / len(chosen)
             added, d_i, d_j = predict_relations(model, e_i, facts[:, 1], e_j, weight, gradients)
             loss += added

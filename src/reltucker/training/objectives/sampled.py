@@ -28,6 +28,8 @@ from reltucker.training.objectives.objective import Keys, Objective
 class NegativeSampling(Objective):
     """Every question has negatives of its own, as published."""
 
+    by_rows = True
+
     def _entities_touched(self) -> int:
         return 2 * self.settings.batch_size * (2 + self.settings.negatives)
 
@@ -44,7 +46,9 @@ class NegativeSampling(Objective):
         answers: Tensor,
         candidates: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        losses, scores, dq = sampled_softmax(queries, entities.matrix, candidates, batch.weights)
+        losses, scores, dq = sampled_softmax(
+            queries, entities.matrix, candidates, batch.weights, entities.pending
+        )
         self._scored = candidates, scores, queries
         return losses, dq
 
@@ -79,7 +83,7 @@ class SharedNegatives(Objective):
         answers: Tensor,
         candidates: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        true, others = (entities.matrix.index_select(0, i) for i in (answers, candidates))
+        true, others = entities.rows(answers), entities.rows(candidates)
         scores = torch.mm(queries, others.t())
         own = (queries * true).sum(dim=1)
         losses = shared_softmax(own, scores, _places_of(answers, candidates), batch.weights)
