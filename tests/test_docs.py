@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reltucker import Recipe
+from reltucker.model import CORES
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -173,6 +176,29 @@ def test_a_comparison_is_that_of_the_recorded_runs(path: Path) -> None:
                     assert float(shown[header]) == pytest.approx(row[key])
                     compared += 1
     assert compared > 30
+
+
+def test_the_tables_of_settings_are_those_of_the_recipe() -> None:
+    sections = {
+        section: type(getattr(Recipe(), section)) for section in ("graph", "model", "train")
+    }
+    declared = [*sections.items(), *(("core", core.Options) for core in CORES.values())]
+    expected = {
+        f"{section}.{name}": field.default
+        for section, settings in declared
+        for name, field in settings.model_fields.items()
+    }
+    row = re.compile(r"^\| ((?:graph|model|core|train)\.[^|]+) \| ([^|]*)\|", re.MULTILINE)
+    words = {"": None, "false": False, "2/3": 2 / 3}
+    found: dict[str, object] = {}
+    for page in ("training", "sparse"):
+        text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+        for keys, defaults in row.findall(text):
+            for key, default in zip(keys.split(", "), defaults.split(", "), strict=True):
+                said = default.strip()
+                is_number = re.fullmatch(r"[-\d.]+", said)
+                found[key] = float(said) if is_number else words.get(said, said)
+    assert found == expected
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.stem)
