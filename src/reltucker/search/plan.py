@@ -14,11 +14,9 @@ from optuna.distributions import (
     json_to_distribution,
 )
 from optuna.study import StudyDirection
-from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
-from reltucker.choices import ObjectiveName as ObjectiveName
-from reltucker.choices import PrunerName as PrunerName
-from reltucker.choices import SamplerName as SamplerName
+from reltucker.choices import ObjectiveName, PrunerName, SamplerName
 from reltucker.errors import GraphError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph
 from reltucker.search.budget import Bounds, bounds_of, within_budget
@@ -42,7 +40,7 @@ def _distribution(value: Any) -> Any:
 class Plan(BaseModel):
     """The base recipe, the space and how it is searched. A study goes on with its own plan only."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     graph: str
     """A digest of the graph's names and of its train and valid triples."""
@@ -52,7 +50,7 @@ class Plan(BaseModel):
     space: dict[
         str,
         Annotated[
-            Distribution, PlainValidator(_distribution), PlainSerializer(distribution_to_json)
+            Distribution, BeforeValidator(_distribution), PlainSerializer(distribution_to_json)
         ],
     ]
     """Optuna's distributions by dotted key, in JSON as Optuna writes them."""
@@ -153,10 +151,10 @@ def make_plan(
         grid_of(distributions)
     first = {key: extremes(distribution)[0] for key, distribution in distributions.items()}
     check(adjusted(recipe, first, space.adjustments), graph)
-    for key, distribution in distributions.items():
-        for value in extremes(distribution):
-            changed = adjusted(recipe, {**first, key: value}, space.adjustments)
-            with torch.device("meta"):
+    with torch.device("meta"):
+        for key, distribution in distributions.items():
+            for value in extremes(distribution):
+                changed = adjusted(recipe, {**first, key: value}, space.adjustments)
                 build_model(changed, len(graph.entities), len(graph.relations))
     plan = Plan(
         graph=digest(graph),

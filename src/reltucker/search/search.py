@@ -14,6 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
 from reltucker.atomic import write_with
+from reltucker.choices import ObjectiveName, PrunerName, SamplerName
 from reltucker.errors import NoModelError, StudyError
 from reltucker.evaluation import PROTOCOLS, rank_split
 from reltucker.graph import KnowledgeGraph, load_graph
@@ -22,7 +23,7 @@ from reltucker.search.folder import SearchFolder, first_line, without_test
 from reltucker.search.live import LiveView
 from reltucker.search.objective import trained
 from reltucker.search.outcome import Outcome, outcome_of
-from reltucker.search.plan import ObjectiveName, Plan, PrunerName, SamplerName, make_plan
+from reltucker.search.plan import Plan, make_plan
 from reltucker.search.space import Space
 from reltucker.search.storage import open_storage, storage_url, study_lock
 from reltucker.search.trials import OVER_BUDGET, PLAN, TOTAL, left, release
@@ -32,7 +33,7 @@ from reltucker.training import Recipe, RunFolder, trained_model
 POLL_SECONDS = 0.5
 
 TOO_MANY = 20
-"""So many settings over the limit, for each trial that was asked for, are enough."""
+"""A search gives up at so many settings over the limit for each trial that was asked for."""
 
 
 @dataclass(frozen=True)

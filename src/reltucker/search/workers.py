@@ -31,7 +31,7 @@ STORAGE = "RELTUCKER_STORAGE"
 """The environment variable with the storage, whose password an argument would show to all."""
 
 ATTEMPTS = 3
-"""So many workers in a row may fail to run, beside those that are killed, before it is given up."""
+"""A search gives up when so many workers in a row could not run; killed ones do not count."""
 
 MACHINE_FAILED, LOST, ORPHANED, PROGRAM_FAILED = 1, 3, 4, 70
 """Exit codes of a worker: 1 is Python's own where it cannot start."""
