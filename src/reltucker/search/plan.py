@@ -6,7 +6,6 @@ from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 from optuna.distributions import (
     CategoricalDistribution,
     IntDistribution,
@@ -21,7 +20,7 @@ from reltucker.errors import GraphError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph
 from reltucker.search.budget import Bounds, bounds_of, within_budget
 from reltucker.search.space import Adjustment, Distribution, Space, adjusted, extremes, grid_of
-from reltucker.training import Recipe, build_model, check
+from reltucker.training import Recipe, check
 
 SIZES = ("model.entity_dim", "model.relation_dim")
 
@@ -147,15 +146,6 @@ def make_plan(
         )
     if objective == "skyline" and pruner != "none":
         raise RecipeError("--objective skyline cannot prune; leave --pruner out")
-    if sampler in ("paper", "grid"):
-        grid_of(distributions)
-    first = {key: extremes(distribution)[0] for key, distribution in distributions.items()}
-    check(adjusted(recipe, first, space.adjustments), graph)
-    with torch.device("meta"):
-        for key, distribution in distributions.items():
-            for value in extremes(distribution):
-                changed = adjusted(recipe, {**first, key: value}, space.adjustments)
-                build_model(changed, len(graph.entities), len(graph.relations))
     plan = Plan(
         graph=digest(graph),
         entities=len(graph.entities),
@@ -169,6 +159,13 @@ def make_plan(
         max_parameters=max_parameters,
         seed=seed,
     )
+    if sampler in ("paper", "grid"):
+        grid_of(distributions)
+    first = {key: extremes(among)[0] for key, among in distributions.items()}
+    check(adjusted(recipe, first, space.adjustments), graph)
+    for key, among in distributions.items():
+        for value in extremes(among):
+            plan.recipe_for({**first, key: value})  # a model that cannot be built is refused
     return _narrowed(plan)
 
 
