@@ -29,8 +29,13 @@ def error_console() -> Console:
 
 
 @contextmanager
-def track(description: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+def track(
+    description: str, total: int, unit: str, is_shown: bool = True
+) -> Iterator[Callable[[int], None] | None]:
     """Show the progress of `total` units; yields a function that takes what was done since."""
+    if not is_shown:
+        yield None
+        return
     bar = _bar(MofNCompleteColumn(), _text("rate"), TimeRemainingColumn())
     task = bar.add_task(description, total=total, rate="")
     began = shown = time.monotonic()

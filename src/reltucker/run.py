@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from reltucker.errors import ReltuckerError, RunError
+from reltucker.errors import ReltuckerError
 from reltucker.evaluation import (
     PROTOCOLS,
     Breakdown,
@@ -32,16 +32,7 @@ from reltucker.serving import (
     export_embeddings,
     parse_question,
 )
-from reltucker.training import (
-    BEST,
-    Recipe,
-    RunFolder,
-    Training,
-    build_model,
-    check,
-    choose_device,
-    settled,
-)
+from reltucker.training import Recipe, RunFolder, Training, check, settled, trained_model
 
 
 @dataclass(frozen=True)
@@ -109,16 +100,7 @@ class Run:
     @cached_property
     def model(self) -> RelationalTucker:
         """The model with the weights of the best epoch."""
-        tensors, _ = self.folder.load_tensors(BEST)
-        graph = self.graph
-        try:
-            model = build_model(self.recipe, len(graph.entities), len(graph.relations))
-            model.load_serving_state(tensors)
-        except (IndexError, KeyError, RuntimeError, ValueError) as error:
-            path = self.path / BEST
-            raise RunError(f"{path} does not fit the run's recipe and vocabulary") from error
-        device = choose_device(self.recipe.train.device)
-        return model.eval().to(device).requires_grad_(False)
+        return trained_model(self.folder, self.graph)
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -165,7 +147,7 @@ class Run:
         triples = graph.split(split)
         if sample is not None:
             triples = sampled(triples, sample)
-        with _shown(progress, f"ranking {split}", 2 * len(triples), "queries") as advance:
+        with track(f"ranking {split}", 2 * len(triples), "queries", progress) as advance:
             ranking = rank_split(model, graph, split, triples=triples, advance=advance)
         return Evaluation(
             split=split,
@@ -215,7 +197,7 @@ class Run:
                 parsed.append(parse_question(self.graph, *question))
             except ReltuckerError as error:
                 raise type(error)(f"question {number}: {error}") from None
-        with _shown(progress, "predicting", len(parsed), "questions") as advance:
+        with track("predicting", len(parsed), "questions", progress) as advance:
             return answer(
                 self.model,
                 self.graph,
@@ -282,8 +264,3 @@ def _free_folder(graph: str, model: str) -> Path:
     while (path := Path("runs") / f"{stem}-{model}-{number}").exists():
         number += 1
     return path
-
-
-def _shown(progress: bool, description: str, total: int, unit: str) -> Any:
-    nothing: Callable[[int], None] | None = None
-    return track(description, total, unit) if progress else nullcontext(nothing)

@@ -49,7 +49,7 @@ class WorkerHere(Workers):
 
     def attend(self, left: int, running: int) -> None:
         if left:
-            work(self.job)
+            work(self.out, self.storage)
 
 
 def search_here(space: dict[str, dict[str, Any]], recipe: Recipe, **options: Any) -> SearchResult:

@@ -39,7 +39,7 @@ def test_sizes_are_known_before_training(model: str, reciprocal: bool) -> None:
     effective = sizes_of(built).effective_parameters
     if model == "srt":
         assert bounds.least < effective <= bounds.most
-        assert bounds.core == 8 * 8 * built.core.relation_dim
+        assert bounds.most - bounds.least == 8 * 8 * built.core.relation_dim
     else:
         assert bounds.least == bounds.most == effective
 
@@ -47,7 +47,7 @@ def test_sizes_are_known_before_training(model: str, reciprocal: bool) -> None:
 def test_a_sparse_core_gets_the_density_that_fits() -> None:
     recipe = quick_recipe(model__name="srt", model__relation_dim=4)
     bounds = bounds_of(recipe, 30, 4)
-    assert (bounds.least, bounds.core) == (30 * 8 + 4 * 4, 8 * 8 * 4)
+    assert bounds == (30 * 8 + 4 * 4, 30 * 8 + 4 * 4 + 8 * 8 * 4)
     limited = within_budget(recipe, bounds, bounds.least + 64)
     assert limited is not None
     assert limited.train.max_density == 0.25
@@ -61,10 +61,10 @@ def test_the_space_loses_the_sizes_that_cannot_fit(graph: KnowledgeGraph) -> Non
     each = len(graph.entities) + len(graph.relations)
     listed = {"model.entity_dim": {"values": [4, 8, 16]}}
     plan = quick_plan(graph, space=listed, max_parameters=8 * each)
-    assert plan.distributions()["model.entity_dim"] == CategoricalDistribution([4, 8])
+    assert plan.space["model.entity_dim"] == CategoricalDistribution([4, 8])
     ranged = {"model.entity_dim": {"low": 2, "high": 20, "step": 3}}
     plan = quick_plan(graph, space=ranged, max_parameters=10 * each)
-    assert plan.distributions()["model.entity_dim"] == IntDistribution(2, 8, step=3)
+    assert plan.space["model.entity_dim"] == IntDistribution(2, 8, step=3)
     with pytest.raises(RecipeError, match="the smallest model of the space has"):
         quick_plan(graph, space=listed, max_parameters=3 * each)
 

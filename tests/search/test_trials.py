@@ -2,7 +2,6 @@
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from reltucker.errors import RunError
 from reltucker.graph import KnowledgeGraph
 from reltucker.run import train
 from reltucker.search import objective
+from reltucker.search.folder import SearchFolder
 from reltucker.search.objective import Reporter
 from reltucker.search.outcome import Outcome, outcome_of
 from reltucker.search.plan import Plan
@@ -32,7 +32,7 @@ from reltucker.search.trials import (
     release,
     worker_name,
 )
-from reltucker.search.workers import Job, work
+from reltucker.search.workers import LOST, work
 from reltucker.training import CHECKPOINT, RunFolder
 from tests.search.conftest import quick_plan, quick_recipe
 
@@ -45,20 +45,19 @@ class Bench:
 
     def __init__(self, out: Path, plan: Plan, graph: KnowledgeGraph, trials: int) -> None:
         self.out, self.plan, self.trials = out, plan, trials
-        replace(graph, test=graph.test[:0]).save(out / "graph")
+        SearchFolder(out).prepare("s", plan, graph)
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.url = f"sqlite:///{out / 'study.db'}"
         self.storage = open_storage(self.url)
         self.study = optuna.create_study(
             study_name="s", storage=self.storage, directions=plan.directions()
         )
-        self.job = Job(plan=plan, study="s", storage=self.url, out=out, workers=1)
 
     def work(self) -> list[FrozenTrial]:
         """Run all trials; returns those that count."""
         self.study.set_user_attr(TOTAL, self.trials)
         self.release()
-        work(self.job)
+        work(self.out, self.url)
         return counted(self.study.trials)
 
     def release(self) -> None:
@@ -263,7 +262,7 @@ def test_a_run_that_had_ended_is_not_trained_again(
     )
     bench.study.add_trial(again)
     monkeypatch.setattr(objective, "Training", None)
-    work(bench.job)
+    work(bench.out, bench.url)
     assert bench.study.trials[1].value == first.value
 
 
@@ -281,7 +280,7 @@ def test_a_worker_leaves_a_trial_that_another_one_has_now(
     original = Reporter.epoch
     monkeypatch.setattr(Reporter, "epoch", sleep)
     monkeypatch.setattr(objective.os, "_exit", leave)
-    with pytest.raises(SystemExit, match=str(objective.LOST)):
+    with pytest.raises(SystemExit, match=str(LOST)):
         bench.work()
     assert len(RunFolder(tmp_path / "trials" / "0").epochs()) == 1
 
@@ -343,13 +342,13 @@ def test_samplers_go_on_beyond_their_random_beginning(
 def work_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch, workers: int) -> list[FrozenTrial]:
     """Run all trials by workers that begin together; nothing is trained."""
 
-    def trained(self: Any, trial: optuna.Trial, *_: object) -> dict[str, Any]:
-        return {"seen": {"mrr": 0.1 / (1 + trial.number)}, **dict.fromkeys(FIGURES, 1)}
+    def trained(path: Path, *_: object) -> dict[str, Any]:
+        return {"seen": {"mrr": 0.1 / (1 + int(path.name))}, **dict.fromkeys(FIGURES, 1)}
 
-    monkeypatch.setattr(objective.Objective, "_trained", trained)
+    monkeypatch.setattr(objective, "trained", trained)
     bench.study.set_user_attr(TOTAL, bench.trials)
     with ThreadPoolExecutor(workers) as pool:
-        for done in [pool.submit(work, bench.job) for _ in range(workers)]:
+        for done in [pool.submit(work, bench.out, bench.url) for _ in range(workers)]:
             done.result()
     return bench.study.trials
 

@@ -86,13 +86,13 @@ def command(
         ended = "no trial waits any more; the machine that began the study ends it"
         output.show(json, {"joined": True}, ended)
         return
-    page, best = write_report(result), result.best
+    best = result.best
     output.show(
         json,
         result.to_dict(),
-        page.table,
+        write_report(result),
         f"best: trial {best['number']}, valid MRR {best['valid_mrr']:.4f}, test MRR "
         f"{result.test['seen']['mrr']:.4f} (seen), {best['effective_parameters']:,} parameters",
-        f"recipe: {result.out / 'best.toml'}   report: {page.path}",
+        f"recipe: {result.out / 'best.toml'}   report: {result.out / 'report.html'}",
         f"run: {result.run}",
     )

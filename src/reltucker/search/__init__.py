@@ -3,14 +3,12 @@
 from reltucker.search.budget import bounds_of, parse_count
 from reltucker.search.folder import run_of
 from reltucker.search.outcome import Outcome
-from reltucker.search.plan import GUIDED_POINTS, RANDOM_POINTS, Plan, digest, make_plan
+from reltucker.search.plan import Plan, digest, make_plan
 from reltucker.search.samplers import PaperSampler
 from reltucker.search.search import SearchResult, outcome_so_far, run_search
 from reltucker.search.space import Space, recipe_and_space
 
 __all__ = [
-    "GUIDED_POINTS",
-    "RANDOM_POINTS",
     "Outcome",
     "PaperSampler",
     "Plan",

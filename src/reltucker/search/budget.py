@@ -1,7 +1,7 @@
 """Budgets: how many effective parameters a recipe's model may have, before it is trained."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -22,20 +22,14 @@ def parse_count(text: str) -> int:
     return count
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(NamedTuple):
     """The least and the most effective parameters that a model may end with.
 
-    Only a core that is learned sparse has some freedom; `core` is how many entries that is.
+    They differ only where the core is learned sparse, by the number of its entries.
     """
 
     least: int
-    core: int
-
-    @property
-    def most(self) -> int:
-        """With every entry of the core."""
-        return self.least + self.core
+    most: int
 
 
 def bounds_of(recipe: Recipe, entities: int, relations: int) -> Bounds:
@@ -43,7 +37,8 @@ def bounds_of(recipe: Recipe, entities: int, relations: int) -> Bounds:
     with torch.device("meta"):
         model = build_model(recipe, entities, relations)
     least, most = model.core.entry_range()
-    return Bounds(model.E.numel() + model.R.numel() + least, most - least)
+    embeddings = model.E.numel() + model.R.numel()
+    return Bounds(embeddings + least, embeddings + most)
 
 
 def within_budget(recipe: Recipe, bounds: Bounds, limit: int) -> Recipe | None:
@@ -54,9 +49,8 @@ def within_budget(recipe: Recipe, bounds: Bounds, limit: int) -> Recipe | None:
     """
     if bounds.most <= limit:
         return recipe
-    # At least one entry of a core must stay.
-    if bounds.least + min(1, bounds.core) > limit:
+    if bounds.least == bounds.most or bounds.least >= limit:  # one entry of a core must stay
         return None
-    density = (limit - bounds.least) / bounds.core
-    wanted = recipe.train.max_density
-    return recipe.with_values({"train.max_density": min(density, wanted or 1.0)})
+    density = (limit - bounds.least) / (bounds.most - bounds.least)
+    wanted = recipe.train.max_density or 1.0
+    return recipe.with_values({"train.max_density": min(density, wanted)})

@@ -73,7 +73,7 @@ class SearchFolder:
         return self.path / "recipes" / f"{row['number']}.toml"
 
     def result(self, best: dict[str, Any]) -> dict[str, Any] | None:
-        """What was written where the search had ended before with the same best trial."""
+        """What an earlier start wrote at its end, if the best trial was the same."""
         if not self._result.is_file():
             return None
         try:
@@ -86,7 +86,7 @@ class SearchFolder:
         return earlier if is_same and self.best.is_dir() else None
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """Last of all."""
+        """Write what came out, last of all."""
         write_json(self._result, result)
 
     def keep_best(self, trial: Path, graph: KnowledgeGraph) -> None:

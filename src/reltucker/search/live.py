@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from statistics import mean
+from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 from rich.live import Live
 from rich.text import Text
 
 from reltucker.progress import LINE_SECONDS, duration, error_console
-from reltucker.search.trials import FAILURE, PROGRESS, counted
+from reltucker.search.outcome import Outcome, row_of
+from reltucker.search.trials import PROGRESS, counted
 
 SHOWN = 12
 """How many running trials are listed at the most."""
@@ -41,34 +43,32 @@ class LiveView(ExitStack):
         if not self.is_shown:
             return
         kept = counted(trials)
+        ended = [row_of(trial) for trial in kept if trial.state.is_finished()]
         running = [trial for trial in kept if trial.state == TrialState.RUNNING]
+        summary = self._summary(kept, Outcome(ended, [], {}))
         if self._live is not None:
             lines = [f"  trial {t.number}: {_state(t)}, {_settings(t)}" for t in running[:SHOWN]]
-            self._live.update(Text("\n".join([self._summary(kept), *lines])))
+            self._live.update(Text("\n".join([summary, *lines])))
             return
-        finished = {trial.number: trial for trial in kept if trial.state.is_finished()}
         if self._told is None:  # what an earlier start has done is told in one line
-            self._told = set(finished)
-            if finished:
-                self._print(f"going on with {self._summary(kept)}")
-        for number in sorted(set(finished) - self._told):
-            self._print(f"trial {number}: {_ending(finished[number])}; {self._summary(kept)}")
-        self._told.update(finished)
+            self._told = {row["number"] for row in ended}
+            if ended:
+                self._print(f"going on with {summary}")
+        for row in ended:
+            if row["number"] not in self._told:
+                self._told.add(row["number"])
+                self._print(f"trial {row['number']}: {_ending(row)}; {summary}")
         if running and time.monotonic() - self._line >= LINE_SECONDS:
             states = ", ".join(f"trial {t.number} {_state(t)}" for t in running[:SHOWN])
-            self._print(f"{self._summary(kept)}; running: {states}")
+            self._print(f"{summary}; running: {states}")
 
-    def _summary(self, kept: Sequence[FrozenTrial]) -> str:
+    def _summary(self, kept: Sequence[FrozenTrial], ended: Outcome) -> str:
         """How far the search is, in one line."""
-        done = [trial for trial in kept if trial.state.is_finished()]
-        good = [t for t in done if t.state == TrialState.COMPLETE and FAILURE not in t.user_attrs]
-        parts = [f"{self.name}: {len(done)} of {max(self.total, len(kept))} trials"]
-        if good:
-            best = max(good, key=lambda trial: trial.values[0])
-            parts.append(f"best valid MRR {best.values[0]:.4f} (trial {best.number})")
-        pruned = sum(trial.state == TrialState.PRUNED for trial in done)
-        counts = {"failed": len(done) - len(good) - pruned, "pruned": pruned}
-        parts += [f"{count} {what}" for what, count in counts.items() if count]
+        parts = [f"{self.name}: {len(ended.rows)} of {max(self.total, len(kept))} trials"]
+        if ended.best is not None:
+            parts.append(f"best valid MRR {ended.best['mrr']:.4f} (trial {ended.best['number']})")
+        counts = {state: ended.count(state) for state in ("failed", "pruned")}
+        parts += [f"{count} {state}" for state, count in counts.items() if count]
         left = self._seconds_left(kept)
         return ", ".join(parts if left is None else [*parts, f"about {duration(left)} left"])
 
@@ -92,23 +92,20 @@ class LiveView(ExitStack):
 
 
 def _state(trial: FrozenTrial) -> str:
-    if PROGRESS not in trial.user_attrs:
+    epoch, mrr = trial.user_attrs.get(PROGRESS, (None, None))
+    if epoch is None:
         return "begins"
-    epoch, mrr = trial.user_attrs[PROGRESS]
-    return f"epoch {epoch}" + ("" if mrr is None else f" MRR {mrr:.4f}")
+    return f"epoch {epoch}" if mrr is None else f"epoch {epoch} MRR {mrr:.4f}"
 
 
-def _ending(trial: FrozenTrial) -> str:
-    if FAILURE in trial.user_attrs:
-        return f"failed ({trial.user_attrs[FAILURE]})"
-    if trial.state == TrialState.COMPLETE:
-        return f"valid MRR {trial.values[0]:.4f}"
-    return "pruned" if trial.state == TrialState.PRUNED else "failed"
+def _ending(row: dict[str, Any]) -> str:
+    if row["state"] == "complete":
+        return f"valid MRR {row['mrr']:.4f}"
+    return f"{row['state']} ({row['reason']})" if row["reason"] else str(row["state"])
 
 
 def _settings(trial: FrozenTrial) -> str:
-    shown = (
+    return ", ".join(
         f"{key.rpartition('.')[2]} {f'{value:.3g}' if isinstance(value, float) else value}"
         for key, value in trial.params.items()
     )
-    return ", ".join(shown)

@@ -4,10 +4,9 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from optuna import Trial, TrialPruned
-from optuna.exceptions import UpdateFinishedTrialError
 
 from reltucker.errors import ReltuckerError
 from reltucker.graph import KnowledgeGraph
@@ -22,76 +21,65 @@ from reltucker.search.trials import (
     WORKER,
     worker_name,
 )
-from reltucker.training import CHECKPOINT, Recipe, RunFolder, Training
+from reltucker.training import CHECKPOINT, Recipe, RunFolder, Training, Watcher
 
 WORST = 0.0
 """The MRR of a trial that failed."""
 
-LOST = 3
-"""Exit code of a worker whose trial was given to another one."""
 
+def run_trial(
+    trial: Trial, plan: Plan, graph: KnowledgeGraph, runs: Path, taken: Callable[[], None]
+) -> float | Sequence[float]:
+    """Train, or go on with training, in a folder in `runs`; note figures, or why it failed.
 
-class Objective:
-    """What Optuna asks for each trial: settings in, validation MRR (and size) out."""
+    Returns validation MRR, for the skyline also the effective parameters. `taken` is called when
+    the study knows the settings and the worker of the trial.
+    """
 
-    def __init__(self, plan: Plan, graph: KnowledgeGraph, trials: Path) -> None:
-        self.plan = plan
-        self.graph = graph
-        self.trials = trials
+    def values(mrr: float, parameters: int) -> float | Sequence[float]:
+        return mrr if plan.objective == "mrr" else (mrr, float(parameters))
 
-    def __call__(self, trial: Trial, taken: Callable[[], None]) -> float | Sequence[float]:
-        """Train, or go on with training, and note figures or the reason of failure.
-
-        `taken` is called when the study knows the settings and the worker of the trial.
-        """
-        try:
-            return self._run(trial, taken)
-        except UpdateFinishedTrialError:
-            _leave()
-
-    def _run(self, trial: Trial, taken: Callable[[], None]) -> float | Sequence[float]:
-        space = self.plan.distributions()
-        values = {key: suggest(trial, key, distribution) for key, distribution in space.items()}
-        if FOLDER not in trial.user_attrs:
-            trial.set_user_attr(FOLDER, str(trial.number))
-        trial.set_user_attr(WORKER, worker_name(os.getpid()))
-        taken()
-        recipe, bounds = self.plan.recipe_for(values)
-        if recipe is None:
-            trial.set_user_attr(OVER_BUDGET, bounds.least)
-            return self._values(WORST, self.plan.largest())
-        folder = RunFolder(self.trials / str(trial.user_attrs[FOLDER]))
-        try:
-            result = self._trained(trial, folder, recipe)
-        except TrialPruned:
-            (folder.path / CHECKPOINT).unlink(missing_ok=True)
+    settings = {key: suggest(trial, key, among) for key, among in plan.space.items()}
+    if FOLDER not in trial.user_attrs:
+        trial.set_user_attr(FOLDER, str(trial.number))
+    trial.set_user_attr(WORKER, worker_name(os.getpid()))
+    taken()
+    recipe, bounds = plan.recipe_for(settings)
+    if recipe is None:
+        trial.set_user_attr(OVER_BUDGET, bounds.least)
+        return values(WORST, plan.largest())
+    path = runs / str(trial.user_attrs[FOLDER])
+    try:
+        result = trained(path, recipe, graph, Reporter(trial, plan))
+    except TrialPruned:
+        (path / CHECKPOINT).unlink(missing_ok=True)
+        raise
+    except Exception as error:
+        reason = reason_of(error)
+        if reason is None:
             raise
-        except Exception as error:
-            reason = reason_of(error)
-            if reason is None:
-                raise
-            trial.set_user_attr(FAILURE, reason)
-            return self._values(WORST, self.plan.largest())
-        for name in FIGURES:
-            trial.set_user_attr(name, result[name])
-        # Its work is done, and hundreds of them fill a disk.
-        (folder.path / CHECKPOINT).unlink(missing_ok=True)
-        return self._values(result["seen"]["mrr"], result["effective_parameters"])
+        trial.set_user_attr(FAILURE, reason)
+        return values(WORST, plan.largest())
+    for name in FIGURES:
+        trial.set_user_attr(name, result[name])
+    # Its work is done, and hundreds of them fill a disk.
+    (path / CHECKPOINT).unlink(missing_ok=True)
+    return values(result["seen"]["mrr"], result["effective_parameters"])
 
-    def _values(self, mrr: float, parameters: int) -> float | Sequence[float]:
-        return mrr if self.plan.objective == "mrr" else (mrr, float(parameters))
 
-    def _trained(self, trial: Trial, folder: RunFolder, recipe: Recipe) -> dict[str, Any]:
-        """The result of the trial's run; one that was interrupted goes on from its checkpoint."""
-        if folder.exists() and folder.recipe() == recipe:
-            result = folder.result()
-            if result is not None:
-                return result
-        else:
-            folder = RunFolder.create(folder.path, recipe, self.graph)
-        training = Training(recipe, self.graph, folder, Reporter(trial, self.plan))
+def trained(
+    path: Path, recipe: Recipe, graph: KnowledgeGraph, watcher: Watcher | None
+) -> dict[str, Any]:
+    """The result of the run in a folder: it is begun, goes on from its checkpoint, or had ended."""
+    folder = RunFolder(path)
+    if not folder.exists() or folder.recipe() != recipe:
+        folder = RunFolder.create(path, recipe, graph)
+    result = folder.result()
+    if result is None:
+        training = Training(recipe, graph, folder, watcher)
         training.restore()
-        return training.run()
+        result = training.run()
+    return result
 
 
 class Reporter:
@@ -131,8 +119,3 @@ def reason_of(error: Exception) -> str | None:
     if isinstance(error, ReltuckerError) and not isinstance(error.__cause__, OSError):
         return " ".join(str(error).split())[:500]
     return None
-
-
-def _leave() -> NoReturn:
-    """The machine slept for so long that another worker has the trial now, and its folder."""
-    os._exit(LOST)

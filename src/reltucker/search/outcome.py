@@ -63,11 +63,12 @@ def outcome_of(study: Study, plan: Plan, *, with_importance: bool = True) -> Out
     """Read the study; what settings mattered takes a while to find."""
     keys = list(plan.space)
     trials = counted(study.get_trials(deepcopy=False))
-    rows = [_row(trial, keys) for trial in trials]
+    rows = [row_of(trial, keys) for trial in trials]
     return Outcome(rows, keys, _importance(study, trials) if with_importance else {})
 
 
-def _row(trial: FrozenTrial, keys: Sequence[str]) -> dict[str, Any]:
+def row_of(trial: FrozenTrial, keys: Sequence[str] = ()) -> dict[str, Any]:
+    """A trial as a row of the table, with these settings."""
     attributes = trial.user_attrs
     is_failed = FAILURE in attributes or trial.state == TrialState.FAIL
     state = "failed" if is_failed else trial.state.name.lower()

@@ -1,31 +1,26 @@
 """A plan: all that determines a search. It is stored with the study and given to every worker."""
 
 import hashlib
-import json
 from bisect import bisect_left
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-import torch
 from optuna.distributions import (
-    BaseDistribution,
     CategoricalDistribution,
     IntDistribution,
     distribution_to_json,
     json_to_distribution,
 )
 from optuna.study import StudyDirection
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
-from reltucker.choices import ObjectiveName as ObjectiveName
-from reltucker.choices import PrunerName as PrunerName
-from reltucker.choices import SamplerName as SamplerName
+from reltucker.choices import ObjectiveName, PrunerName, SamplerName
 from reltucker.errors import GraphError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph
 from reltucker.search.budget import Bounds, bounds_of, within_budget
-from reltucker.search.space import Adjustment, Space, adjusted, extremes, grid_of
-from reltucker.training import Recipe, build_model, check
+from reltucker.search.space import Adjustment, Distribution, Space, adjusted, extremes, grid_of
+from reltucker.training import Recipe, check
 
 SIZES = ("model.entity_dim", "model.relation_dim")
 
@@ -37,28 +32,33 @@ DEFAULT_TRIALS = 30
 LARGEST_DEFAULT_GRID = 1_000
 
 
+def _distribution(value: Any) -> Any:
+    return json_to_distribution(value) if isinstance(value, str) else value
+
+
 class Plan(BaseModel):
     """The base recipe, the space and how it is searched. A study goes on with its own plan only."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     graph: str
     """A digest of the graph's names and of its train and valid triples."""
     entities: int
     relations: int
     recipe: Recipe
-    space: dict[str, str]
-    """Optuna's distributions as JSON, by dotted key."""
+    space: dict[
+        str,
+        Annotated[
+            Distribution, BeforeValidator(_distribution), PlainSerializer(distribution_to_json)
+        ],
+    ]
+    """Optuna's distributions by dotted key, in JSON as Optuna writes them."""
     adjustments: list[Adjustment]
     sampler: SamplerName
     pruner: PrunerName
     objective: ObjectiveName
     max_parameters: int | None
     seed: int
-
-    def distributions(self) -> dict[str, BaseDistribution]:
-        """The space for Optuna."""
-        return {key: json_to_distribution(text) for key, text in self.space.items()}
 
     def directions(self) -> list[StudyDirection]:
         """High MRR; for the skyline few parameters, too."""
@@ -78,7 +78,7 @@ class Plan(BaseModel):
 
     def grid(self) -> list[dict[str, Any]]:
         """Every point of the grid whose model can keep to the limit."""
-        points = grid_of(self.distributions())
+        points = grid_of(self.space)
         if self.max_parameters is None:
             return points
         keys = [key for key in SIZES if key in self.space]
@@ -91,15 +91,14 @@ class Plan(BaseModel):
 
     def largest(self) -> int:
         """The effective parameters of the largest model of the space: the worst that can be."""
-        space = self.distributions()
-        sizes = {key: max(extremes(space[key])) for key in SIZES if key in space}
+        sizes = {key: max(extremes(self.space[key])) for key in SIZES if key in self.space}
         recipe = adjusted(self.recipe, sizes, self.adjustments)
         return bounds_of(recipe, self.entities, self.relations).most
 
     def check_same(self, earlier: "Plan", where: str) -> None:
         """Refuse to go on with another plan than the search was begun with."""
-        own, before = (json.loads(plan.model_dump_json()) for plan in (self, earlier))
-        different = [name for name in own if own[name] != before[name]]
+        names = type(self).model_fields
+        different = [name for name in names if getattr(self, name) != getattr(earlier, name)]
         if different:
             raise StudyError(
                 f"{where} was begun with another {' and '.join(different)}; go on with the same, "
@@ -147,21 +146,12 @@ def make_plan(
         )
     if objective == "skyline" and pruner != "none":
         raise RecipeError("--objective skyline cannot prune; leave --pruner out")
-    if sampler in ("paper", "grid"):
-        grid_of(distributions)
-    first = {key: extremes(distribution)[0] for key, distribution in distributions.items()}
-    check(adjusted(recipe, first, space.adjustments), graph)
-    for key, distribution in distributions.items():
-        for value in extremes(distribution):
-            changed = adjusted(recipe, {**first, key: value}, space.adjustments)
-            with torch.device("meta"):
-                build_model(changed, len(graph.entities), len(graph.relations))
     plan = Plan(
         graph=digest(graph),
         entities=len(graph.entities),
         relations=len(graph.relations),
         recipe=recipe,
-        space={key: distribution_to_json(value) for key, value in distributions.items()},
+        space=distributions,
         adjustments=list(space.adjustments),
         sampler=sampler,
         pruner=pruner,
@@ -169,6 +159,13 @@ def make_plan(
         max_parameters=max_parameters,
         seed=seed,
     )
+    if sampler in ("paper", "grid"):
+        grid_of(distributions)
+    first = {key: extremes(among)[0] for key, among in distributions.items()}
+    check(adjusted(recipe, first, space.adjustments), graph)
+    for key, among in distributions.items():
+        for value in extremes(among):
+            plan.recipe_for({**first, key: value})  # a model that cannot be built is refused
     return _narrowed(plan)
 
 
@@ -186,29 +183,25 @@ def _narrowed(plan: Plan) -> Plan:
     """The plan without the sizes that cannot keep to the limit, however small the other one is."""
     if plan.max_parameters is None:
         return plan
-    distributions = plan.distributions()
-    keys = [key for key in SIZES if key in distributions]
-    smallest = {key: min(extremes(distributions[key])) for key in keys}
+    space = dict(plan.space)
+    smallest = {key: min(extremes(space[key])) for key in SIZES if key in space}
     recipe, bounds = plan.recipe_for(smallest)
     if recipe is None:
         raise RecipeError(
             f"--max-parameters {plan.max_parameters:,}: the smallest model of the space has "
             f"{bounds.least:,}; give the space smaller sizes"
         )
-    for key in keys:
-        distribution = distributions[key]
+    for key in smallest:
+        sizes = space[key]
 
-        def fits(value: int, key: str = key) -> bool:
-            return plan.recipe_for({**smallest, key: value})[0] is not None
+        def is_over(value: Any, key: str = key) -> bool:
+            return plan.recipe_for({**smallest, key: value})[0] is None
 
-        if isinstance(distribution, CategoricalDistribution):
-            kept = [value for value in distribution.choices if fits(int(value or 0))]
-            distributions[key] = CategoricalDistribution(kept)
-        elif isinstance(distribution, IntDistribution):
-            low, step = distribution.low, distribution.step
-            steps = range((distribution.high - low) // step + 1)
-            count = bisect_left(steps, True, key=lambda n: not fits(low + n * step))
-            high = low + (count - 1) * step
-            distributions[key] = IntDistribution(low, high, distribution.log, step)
-    space = {key: distribution_to_json(value) for key, value in distributions.items()}
+        if isinstance(sizes, CategoricalDistribution):
+            kept = [value for value in sizes.choices if not is_over(value)]
+            space[key] = CategoricalDistribution(kept)
+        elif isinstance(sizes, IntDistribution):
+            values = range(sizes.low, sizes.high + 1, sizes.step)
+            high = values[bisect_left(values, True, key=is_over) - 1]
+            space[key] = IntDistribution(sizes.low, high, sizes.log, sizes.step)
     return plan.model_copy(update={"space": space})

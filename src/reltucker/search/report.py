@@ -1,11 +1,10 @@
 """The report of a search: what was tried, what mattered, what came out."""
 
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from reltucker.evaluation import PROTOCOLS
-from reltucker.report import Column, Table
+from reltucker.report import TEXT, Column, Table
 from reltucker.report.charts import (
     bar_panels,
     search_history,
@@ -13,79 +12,47 @@ from reltucker.report.charts import (
     training_curves,
 )
 from reltucker.report.page import Page, Part
-from reltucker.search import SearchResult
+from reltucker.search.outcome import Outcome
+from reltucker.search.search import SearchResult
 from reltucker.training import RunFolder
 
 SHOWN = 10
 """How many trials the short table has."""
 
 
-@dataclass(frozen=True)
-class SearchPage:
-    """The page that was written, its pictures, and the table of the best trials."""
+def write_report(result: SearchResult) -> Table:
+    """Write report.html and the pictures into the folder of the search.
 
-    path: Path
-    pictures: list[Path]
-    table: Table
-
-
-def write_report(result: SearchResult) -> SearchPage:
-    """Write report.html and the pictures into the folder of the search."""
-    table = best_trials(result)
-    path = result.out / "report.html"
-    return SearchPage(path, _page(result, table).write(path, result.out / "pictures"), table)
-
-
-def best_trials(result: SearchResult) -> Table:
-    """The trials with the highest MRR; of a skyline, its points."""
-    is_skyline = result.plan.objective == "skyline"
-    ranked = sorted(result.outcome.complete, key=lambda row: -row["mrr"])[:SHOWN]
-    rows = result.outcome.skyline if is_skyline else ranked
-    title = "The skyline" if is_skyline else f"The best {len(rows)} trials"
-    return Table(title, _columns(result), rows)
-
-
-def _columns(result: SearchResult) -> list[Column]:
-    keys = result.outcome.parameters
-    return [
+    Returns the table of the trials with the highest MRR; of a skyline, of its points.
+    """
+    outcome, plan, best = result.outcome, result.plan, result.best
+    rows = sorted(outcome.complete, key=lambda row: -row["mrr"])[:SHOWN]
+    title = f"The best {len(rows)} trials"
+    if plan.objective == "skyline":
+        rows, title = outcome.skyline, "The skyline"
+    settings = _settings(outcome)
+    columns = [
         Column("trial", "number", "d"),
         Column("valid MRR", "mrr", ".4f", best="max"),
         Column("params*", "effective_parameters", ",d"),
-        *(Column(key.rpartition(".")[2], key, _format(result, key)) for key in keys),
+        *settings,
         Column("epochs", "epochs", "d"),
         Column("seconds", "seconds", ".0f"),
     ]
-
-
-def _format(result: SearchResult, key: str) -> str:
-    values = [row[key] for row in result.outcome.rows if row[key] is not None]
-    if any(isinstance(value, float) for value in values):
-        return ".3g"
-    return "" if any(isinstance(value, str | bool) for value in values) else "d"
-
-
-def _page(result: SearchResult, table: Table) -> Page:
-    outcome, plan, best = result.outcome, result.plan, result.best
-    ended = f"{outcome.count('failed')} failed and {outcome.count('pruned')} were pruned"
-    introduction = (
-        f"{len(outcome.rows)} trials were run, of which {ended}. Trial {best['number']} has the "
-        f"best validation MRR, {best['valid_mrr']:.4f}, with {best['effective_parameters']:,} "
-        "effective parameters. Test triples were ranked once, by its model, after all trials."
-    )
+    table = Table(title, columns, rows)
     shares = [{"model": "", "setting": k, "share": v} for k, v in outcome.importance.items()]
-    titles = {"share": "share in the variance of the MRR"}
     charts = {}
     if shares:
+        titles = {"share": "share in the variance of the MRR"}
         bars = bar_panels(shares, titles, by="setting", format=".0%", width=460)
         charts["importance"] = (bars, "Importance of settings (fANOVA)")
     front = skyline_of_trials(outcome.complete, outcome.skyline, plan.max_parameters)
     epochs = {f"trial {best['number']}": RunFolder(result.run).epochs()}
-    failures = [row for row in outcome.rows if row["reason"]]
     parts = [
         Part(
             "The best model on test",
             f"Its run is {result.run}.",
-            {"test": _test_table(result)},
+            {"test": _test_table(result.test)},
             code=(result.out / "best.toml").read_text(encoding="utf-8").strip(),
         ),
         Part(
@@ -109,18 +76,38 @@ def _page(result: SearchResult, table: Table) -> Page:
             charts={"training": (training_curves(epochs), "Validation MRR and loss by epoch")},
         ),
     ]
+    failures = [row for row in outcome.rows if row["reason"]]
     if failures:
-        tables = {"failed": _failures(result, failures)}
+        columns = [Column("trial", "number", "d"), Column("reason", "reason"), *settings]
+        tables = {"failed": Table("Failed trials", columns, failures)}
         parts.append(Part("Failed trials", "They count as the worst.", tables))
-    return Page(
+    ended = f"{outcome.count('failed')} failed and {outcome.count('pruned')} were pruned"
+    introduction = (
+        f"{len(outcome.rows)} trials were run, of which {ended}. Trial {best['number']} has the "
+        f"best validation MRR, {best['valid_mrr']:.4f}, with {best['effective_parameters']:,} "
+        "effective parameters. Test triples were ranked once, by its model, after all trials."
+    )
+    page = Page(
         f"Search of {plan.recipe.model.name} on {plan.recipe.graph.source}",
         f"Study {result.study}, sampler {plan.sampler}",
         [introduction],
         parts,
     )
+    page.write(result.out / "report.html", result.out / "pictures")
+    return table
 
 
-def _test_table(result: SearchResult) -> Table:
+def _settings(outcome: Outcome) -> Sequence[Column]:
+    """The columns of the searched settings."""
+    columns = []
+    for key in outcome.parameters:
+        kinds = {type(row[key]) for row in outcome.rows}
+        format = ".3g" if float in kinds else TEXT if kinds & {str, bool} else "d"
+        columns.append(Column(key.rpartition(".")[2], key, format))
+    return columns
+
+
+def _test_table(test: dict[str, Any]) -> Table:
     columns = [
         Column("protocol", "protocol"),
         Column("MRR", "mrr", ".4f"),
@@ -128,12 +115,5 @@ def _test_table(result: SearchResult) -> Table:
         Column("mean rank", "mean_rank", ",.1f"),
         Column("queries", "queries", ",d"),
     ]
-    rows = [{"protocol": protocol, **result.test[protocol]} for protocol in PROTOCOLS]
+    rows = [{"protocol": protocol, **test[protocol]} for protocol in PROTOCOLS]
     return Table("Test triples", columns, rows)
-
-
-def _failures(result: SearchResult, rows: list[dict[str, Any]]) -> Table:
-    keys = result.outcome.parameters
-    settings = [Column(key.rpartition(".")[2], key, _format(result, key)) for key in keys]
-    columns = [Column("trial", "number", "d"), Column("reason", "reason"), *settings]
-    return Table("Failed trials", columns, rows)

@@ -15,7 +15,7 @@ from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from reltucker.search.plan import RANDOM_POINTS, Plan
-from reltucker.search.space import grid_values
+from reltucker.search.space import Distribution, grid_values
 
 RESTARTS = 20
 PRUNING_STARTS = 5
@@ -27,14 +27,13 @@ def sampler_maker(plan: Plan) -> Callable[[int], BaseSampler]:
 
     What is drawn at random follows from the seed and the number, whichever worker draws it.
     """
-    if plan.sampler in ("paper", "grid"):
-        grid, distributions = plan.grid(), plan.distributions()
-        own = PaperSampler(grid, distributions, seed=plan.seed)
-        if plan.sampler == "grid":
-            own = PaperSampler(
-                grid, distributions, group=None, random_points=len(grid), seed=plan.seed
-            )
-        return lambda number: own
+    if plan.sampler == "paper":
+        paper = PaperSampler(plan.grid(), plan.space, seed=plan.seed)
+        return lambda number: paper
+    if plan.sampler == "grid":  # one group, and all of its points at random
+        grid = plan.grid()
+        points = PaperSampler(grid, plan.space, "", len(grid), seed=plan.seed)
+        return lambda number: points
     kinds: dict[str, Callable[..., BaseSampler]] = {
         "gp": GPSampler,
         # All settings together; trials that run elsewhere count as poor, so they spread.
@@ -70,20 +69,19 @@ class PaperSampler(BaseSampler):
     def __init__(
         self,
         grid: Sequence[dict[str, Any]],
-        distributions: Mapping[str, BaseDistribution],
-        *,
-        group: str | None = "model.entity_dim",
+        distributions: Mapping[str, Distribution],
+        group: str = "model.entity_dim",
         random_points: int = RANDOM_POINTS,
         seed: int = 0,
     ) -> None:
         self.grid = list(grid)
-        self.distributions = dict(distributions)
+        self.distributions = distributions
         self.random_points = random_points
         self.seed = seed
         self.places = {self._point(point): place for place, point in enumerate(self.grid)}
         groups: dict[Any, list[int]] = {}
         for place, point in enumerate(self.grid):
-            groups.setdefault(point.get(group or ""), []).append(place)
+            groups.setdefault(point.get(group), []).append(place)
         # The random order of each group is a function of the seed, whichever process draws.
         self.orders = [
             np.random.default_rng([seed, number]).permutation(places).tolist()
@@ -94,7 +92,7 @@ class PaperSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
         """All settings of the grid are chosen together."""
-        return self.distributions
+        return dict(self.distributions)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -147,13 +145,12 @@ class PaperSampler(BaseSampler):
 
     def _features(self, places: Iterable[int]) -> npt.NDArray[np.float64]:
         """(points, settings): the place of each value among those of its setting, from 0 to 1."""
-        columns = []
-        for key, distribution in self.distributions.items():
-            values = grid_values(key, distribution)
-            columns.append(
-                [values.index(self.grid[p][key]) / max(1, len(values) - 1) for p in places]
-            )
-        return np.array(columns, dtype=np.float64).T
+        axes = {key: grid_values(key, among) for key, among in self.distributions.items()}
+        rows = [
+            [axis.index(self.grid[p][key]) / max(1, len(axis) - 1) for key, axis in axes.items()]
+            for p in places
+        ]
+        return np.array(rows, dtype=np.float64)
 
     def _point(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(values.get(key) for key in self.distributions)

@@ -14,25 +14,26 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
 from reltucker.atomic import write_with
+from reltucker.choices import ObjectiveName, PrunerName, SamplerName
 from reltucker.errors import NoModelError, StudyError
-from reltucker.evaluation import PROTOCOLS
+from reltucker.evaluation import PROTOCOLS, rank_split
 from reltucker.graph import KnowledgeGraph, load_graph
-from reltucker.progress import TrainingProgress
-from reltucker.run import Run
+from reltucker.progress import TrainingProgress, track
 from reltucker.search.folder import SearchFolder, first_line, without_test
 from reltucker.search.live import LiveView
+from reltucker.search.objective import trained
 from reltucker.search.outcome import Outcome, outcome_of
-from reltucker.search.plan import ObjectiveName, Plan, PrunerName, SamplerName, make_plan
+from reltucker.search.plan import Plan, make_plan
 from reltucker.search.space import Space
 from reltucker.search.storage import open_storage, storage_url, study_lock
-from reltucker.search.trials import OVER_BUDGET, PLAN, TOTAL, is_here, left, release
-from reltucker.search.workers import Job, Workers
-from reltucker.training import Recipe, RunFolder, Training
+from reltucker.search.trials import OVER_BUDGET, PLAN, TOTAL, left, release
+from reltucker.search.workers import Workers
+from reltucker.training import Recipe, RunFolder, trained_model
 
 POLL_SECONDS = 0.5
 
 TOO_MANY = 20
-"""So many settings over the limit, for each trial that was asked for, are enough."""
+"""A search gives up at so many settings over the limit for each trial that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,10 @@ def run_search(
     name = study or f"{Path(graph.name).name}-{recipe.model.name}"
     folder.prepare(name, plan, graph)
     url = storage_url(storage, folder.path)
-    job = Job(plan=plan, study=name, storage=url, out=folder.path, workers=workers)
-    found = _open_study(job, None if join else total)
+    found = _open_study(name, plan, url, None if join else total)
     try:
         with LiveView(name, total, is_shown=progress) as view:
-            _run_trials(found, job, view, join)
+            _run_trials(found, plan, url, Workers(folder.path, url, workers), view, join)
     except (SQLAlchemyError, StorageInternalError) as error:
         raise StudyError(
             f"the storage failed ({first_line(error)}); the same command goes on"
@@ -151,46 +151,47 @@ def outcome_so_far(out: Path) -> Outcome | None:
 # -- the trials -------------------------------------------------------------------------------
 
 
-def _open_study(job: Job, total: int | None) -> Study:
+def _open_study(name: str, plan: Plan, url: str, total: int | None) -> Study:
     """The study, with the same plan; without a total it is one that another machine has begun."""
-    storage = open_storage(job.storage)
+    storage = open_storage(url)
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        if total is not None:
-            optuna.create_study(
-                study_name=job.study,
+        if total is None:
+            study = optuna.load_study(study_name=name, storage=storage)
+        else:
+            study = optuna.create_study(
+                study_name=name,
                 storage=storage,
-                directions=job.plan.directions(),
+                directions=plan.directions(),
                 load_if_exists=True,
             )
-        study = optuna.load_study(study_name=job.study, storage=storage)
     except KeyError:
         raise StudyError(
-            f"the storage holds no study {job.study!r} to join; begin it without --join"
+            f"the storage holds no study {name!r} to join; begin it without --join"
         ) from None
     finally:
         optuna.logging.set_verbosity(verbosity)
-    with study_lock(job.storage):
+    with study_lock(url):
         if PLAN not in study.user_attrs:
-            study.set_user_attr(PLAN, job.plan.model_dump(mode="json"))
-        earlier = Plan.model_validate(study.user_attrs[PLAN])
-        job.plan.check_same(earlier, f"the study {job.study!r}")
+            study.set_user_attr(PLAN, plan.model_dump(mode="json"))
+        plan.check_same(Plan.model_validate(study.user_attrs[PLAN]), f"the study {name!r}")
         if total is not None:
             study.set_user_attr(TOTAL, total)
     return study
 
 
-def _run_trials(study: Study, job: Job, view: LiveView, join: bool) -> None:
+def _run_trials(
+    study: Study, plan: Plan, url: str, workers: Workers, view: LiveView, join: bool
+) -> None:
     """Have all trials run, here and elsewhere; those whose workers die are taken up again."""
 
     def look() -> tuple[list[FrozenTrial], int]:
-        with study_lock(job.storage):
+        with study_lock(url):
             release(study)
         trials = study.get_trials(deepcopy=False)
         return trials, left(study, trials)
 
-    workers = Workers(job)
     # The database is read in a thread, where Ctrl-C cannot break into a transaction.
     with ThreadPoolExecutor(1) as reader:
         try:
@@ -200,11 +201,11 @@ def _run_trials(study: Study, job: Job, view: LiveView, join: bool) -> None:
                 over = sum(OVER_BUDGET in trial.user_attrs for trial in trials)
                 if over > TOO_MANY * view.total:
                     raise StudyError(
-                        f"{over} settings had more than {job.plan.max_parameters:,} effective "
+                        f"{over} settings had more than {plan.max_parameters:,} effective "
                         "parameters; give the space smaller sizes"
                     )
-                running = [trial for trial in trials if trial.state == TrialState.RUNNING]
-                workers.attend(remaining, sum(map(is_here, running)))
+                running = sum(trial.state == TrialState.RUNNING for trial in trials)
+                workers.attend(remaining, running)
                 if not remaining and not len(workers) and (join or not running):
                     return
                 time.sleep(POLL_SECONDS)
@@ -234,36 +235,30 @@ def _finish(
         reasons = [row["reason"] for row in outcome.rows if row["reason"]]
         reason = f"; the first reason: {reasons[0]}" if reasons else ""
         raise NoModelError(f"none of the {len(outcome.rows)} trials ended with a model{reason}")
-    recipe = _recipe_of(plan, outcome, best)
+
+    def recipe_of(row: dict[str, Any]) -> Recipe:
+        recipe, _ = plan.recipe_for(outcome.values(row))
+        assert recipe is not None, "a trial that ended keeps to the limit"
+        return recipe
+
+    recipe = recipe_of(best)
     recipe.save(folder.path / "best.toml")
     if plan.objective == "skyline":
         for row in outcome.skyline:
-            _recipe_of(plan, outcome, row).save(folder.recipe(row))
-    figures = folder.result(best)
-    if figures is None:
-        _train_if_elsewhere(folder.trial(best), recipe, without_test(graph), progress)
+            recipe_of(row).save(folder.recipe(row))
+    earlier = folder.result(best)
+    if earlier is None:
+        # The run of a trial of another machine is trained again; one that is here stays as it is.
+        shown = TrainingProgress("best", recipe.train.epochs) if progress else None
+        with shown or nullcontext():
+            trained(folder.trial(best), recipe, without_test(graph), shown)
         folder.keep_best(folder.trial(best), graph)
-        figures = {}
-    if judge and not set(PROTOCOLS) <= set(figures):
-        figures = Run(folder.best).evaluate("test", progress=progress).to_dict()
-    return {protocol: figures[protocol] for protocol in PROTOCOLS if protocol in figures}
-
-
-def _recipe_of(plan: Plan, outcome: Outcome, row: dict[str, Any]) -> Recipe:
-    recipe, _ = plan.recipe_for(outcome.values(row))
-    assert recipe is not None, "a trial that ended keeps to the limit"
-    return recipe
-
-
-def _train_if_elsewhere(path: Path, recipe: Recipe, graph: KnowledgeGraph, progress: bool) -> None:
-    """The run of a trial of another machine, trained again; a run that is here stays as it is."""
-    folder = RunFolder(path)
-    if not folder.exists():
-        folder = RunFolder.create(path, recipe, graph)
-    if folder.result() is not None:
-        return
-    shown = TrainingProgress("best", recipe.train.epochs) if progress else None
-    with shown or nullcontext():
-        training = Training(recipe, graph, folder, shown)
-        training.restore()
-        training.run()
+        earlier = {}
+    if not judge or set(PROTOCOLS) <= set(earlier):
+        return {protocol: earlier[protocol] for protocol in PROTOCOLS if protocol in earlier}
+    run = RunFolder(folder.best)
+    graph = run.graph()
+    model = trained_model(run, graph)
+    with track("ranking test", 2 * len(graph.test), "queries", progress) as advance:
+        metrics = rank_split(model, graph, "test", advance=advance).metrics()
+    return {protocol: metrics[protocol].to_dict() for protocol in PROTOCOLS}

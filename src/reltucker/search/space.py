@@ -9,16 +9,11 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from optuna import Trial
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from reltucker.errors import RecipeError
-from reltucker.model import CORES, Core
+from reltucker.model import CORES
 from reltucker.training import Recipe
 
 SHIPPED = Path(__file__).parent / "spaces"
@@ -27,6 +22,7 @@ LARGEST_GRID = 1_000_000
 
 Scalar = bool | int | float | str
 Bound = int | float | Literal["relations"]
+Distribution = CategoricalDistribution | IntDistribution | FloatDistribution
 
 
 class Parameter(BaseModel):
@@ -53,11 +49,9 @@ class Parameter(BaseModel):
             raise ValueError("log and step belong to low and high, not to values")
         if self.log and self.step is not None:
             raise ValueError("give either log or step")
-        if self.log and isinstance(self.low, int | float) and self.low <= 0:
-            raise ValueError("with log, low must be above 0")
         return self
 
-    def distribution(self, is_integer: bool, relations: int) -> BaseDistribution:
+    def distribution(self, is_integer: bool, relations: int) -> Distribution:
         """The same for Optuna, in a graph with so many relations; ValueError where it is empty."""
 
         def number(value: Any) -> Any:
@@ -71,12 +65,11 @@ class Parameter(BaseModel):
         if low > high:
             raise ValueError(f"low = {low} is above high = {high}")
         if not is_integer:
-            return FloatDistribution(low, high, log=self.log, step=self.step)
+            return FloatDistribution(low, high, self.log, self.step)
         step = 1 if self.step is None else self.step
         if any(value != int(value) for value in (low, high, step)):
             raise ValueError("low, high and step must be whole numbers")
-        low, step = int(low), int(step)
-        return IntDistribution(low, low + (int(high) - low) // step * step, log=self.log, step=step)
+        return IntDistribution(low, high - (high - low) % step, self.log, int(step))
 
 
 class Adjustment(BaseModel):
@@ -118,7 +111,10 @@ class Space:
         try:
             tables = _Tables.model_validate(own)
         except ValidationError as error:
-            raise RecipeError(f"{path}: {_explain(error)}") from None
+            first = error.errors(include_url=False)[0]
+            key = ".".join(map(str, first["loc"]))
+            reason = first["msg"].removeprefix("Value error, ")
+            raise RecipeError(f"{path}: {key}: {reason[:1].lower()}{reason[1:]}") from None
         recipe = Recipe.of(content, str(path)).with_paths_beside(path.parent)
         parameters = {
             f"{section}.{key}": parameter
@@ -152,7 +148,11 @@ class Space:
             path = SHIPPED / ("default-grid.toml" if as_grid else "default.toml")
         _, space = cls.load(path)
         assert space is not None, path
-        unfit = {key for key in space.parameters if not applies(key, CORES[model])}
+        core = CORES[model]
+        options = {f"core.{option}" for option in core.Options.model_fields}
+        unfit = {key for key in space.parameters if key.startswith("core.")} - options
+        if core.learns == "nothing":  # where d_r is not free
+            unfit.add("model.relation_dim")
         return replace(space.without(unfit), source=name)
 
     def without(self, keys: set[str]) -> "Space":
@@ -160,9 +160,9 @@ class Space:
         kept = {key: value for key, value in self.parameters.items() if key not in keys}
         return replace(self, parameters=kept)
 
-    def distributions(self, recipe: Recipe, relations: int) -> dict[str, BaseDistribution]:
+    def distributions(self, recipe: Recipe, relations: int) -> dict[str, Distribution]:
         """The space for Optuna; a key or value that a recipe cannot take is refused by name."""
-        found: dict[str, BaseDistribution] = {}
+        found: dict[str, Distribution] = {}
         for key, parameter in self.parameters.items():
             source = f"{self.source}: space"
             try:
@@ -175,14 +175,6 @@ class Space:
         for adjustment in self.adjustments:
             recipe.with_values({**adjustment.where, **adjustment.set}, f"{self.source}: adjust")
         return found
-
-
-def applies(key: str, core: type[Core]) -> bool:
-    """Whether a core takes this setting; d_r is free only where the core is learned."""
-    if key == "model.relation_dim":
-        return core.learns != "nothing"
-    section, _, name = key.partition(".")
-    return section != "core" or name in core.Options.model_fields
 
 
 def recipe_and_space(
@@ -233,32 +225,29 @@ def adjusted(
     return recipe
 
 
-def suggest(trial: Trial, key: str, distribution: BaseDistribution) -> Any:
+def suggest(trial: Trial, key: str, among: Distribution) -> Any:
     """Ask Optuna for the value of one setting."""
-    if isinstance(distribution, CategoricalDistribution):
-        return trial.suggest_categorical(key, distribution.choices)
-    assert isinstance(distribution, IntDistribution | FloatDistribution)
-    is_integer = isinstance(distribution, IntDistribution)
-    draw: Any = trial.suggest_int if is_integer else trial.suggest_float
-    bounds = distribution.low, distribution.high
-    return draw(key, *bounds, step=distribution.step, log=distribution.log)
+    if isinstance(among, CategoricalDistribution):
+        return trial.suggest_categorical(key, among.choices)
+    draw: Any = trial.suggest_int if isinstance(among, IntDistribution) else trial.suggest_float
+    return draw(key, among.low, among.high, step=among.step, log=among.log)
 
 
-def grid_values(key: str, distribution: BaseDistribution) -> list[Any]:
+def grid_values(key: str, among: Distribution) -> list[Any]:
     """All values of one setting, in order; a continuous one has none to list."""
-    if isinstance(distribution, CategoricalDistribution):
-        return list(distribution.choices)
-    if isinstance(distribution, IntDistribution) and not distribution.log:
-        return list(range(distribution.low, distribution.high + 1, distribution.step))
-    if isinstance(distribution, FloatDistribution) and distribution.step is not None:
-        steps = round((distribution.high - distribution.low) / distribution.step)
-        return [distribution.low + step * distribution.step for step in range(steps + 1)]
+    if isinstance(among, CategoricalDistribution):
+        return list(among.choices)
+    if isinstance(among, IntDistribution) and not among.log:
+        return list(range(among.low, among.high + 1, among.step))
+    if isinstance(among, FloatDistribution) and among.step is not None:
+        steps = round((among.high - among.low) / among.step)
+        return [among.low + step * among.step for step in range(steps + 1)]
     raise RecipeError(
         f"space.{key}: this sampler needs a grid; give values = [...], or low, high and step"
     )
 
 
-def grid_of(distributions: Mapping[str, BaseDistribution]) -> list[dict[str, Any]]:
+def grid_of(distributions: Mapping[str, Distribution]) -> list[dict[str, Any]]:
     """Every combination of the values, the last setting changing fastest."""
     axes = {key: grid_values(key, d) for key, d in distributions.items()}
     size = math.prod(len(values) for values in axes.values())
@@ -267,12 +256,11 @@ def grid_of(distributions: Mapping[str, BaseDistribution]) -> list[dict[str, Any
     return [dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values())]
 
 
-def extremes(distribution: BaseDistribution) -> list[Any]:
+def extremes(among: Distribution) -> list[Any]:
     """All values of a list, the bounds of a range."""
-    if isinstance(distribution, CategoricalDistribution):
-        return list(distribution.choices)
-    assert isinstance(distribution, IntDistribution | FloatDistribution)
-    return [distribution.low, distribution.high]
+    if isinstance(among, CategoricalDistribution):
+        return list(among.choices)
+    return [among.low, among.high]
 
 
 def _is_integer(key: str) -> bool:
@@ -288,11 +276,3 @@ def _is_integer(key: str) -> bool:
     kind = fields[name].annotation
     kinds = get_args(kind) or (kind,)
     return int in kinds and float not in kinds
-
-
-def _explain(error: ValidationError) -> str:
-    """The first problem as one sentence that names the key."""
-    first = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
-    reason = first["msg"].removeprefix("Value error, ")
-    return f"{key}: {reason[:1].lower()}{reason[1:]}"

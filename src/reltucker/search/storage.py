@@ -72,7 +72,7 @@ def open_storage(url: str) -> RDBStorage:
 
 @contextmanager
 def study_lock(url: str) -> Iterator[None]:
-    """Only one process at a time, on whatever machine.
+    """Let one process in at a time, on whatever machine.
 
     A lock file beside the SQLite file, or an advisory lock of PostgreSQL; both end with their
     holder, however that ends.

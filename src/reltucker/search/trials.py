@@ -85,23 +85,13 @@ def _retried(trials: Sequence[FrozenTrial]) -> set[int]:
     return {number for trial in trials for number in history(trial)}
 
 
-def machine() -> str:
-    """This machine (and the container in it)."""
+def worker_name(process: int) -> str:
+    """A process of this machine, and of the container in it."""
     try:
         space = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         space = 0
-    return f"{platform.node()}/{space}"
-
-
-def worker_name(process: int) -> str:
-    """A process of this machine."""
-    return f"{machine()}/{process}"
-
-
-def is_here(trial: FrozenTrial) -> bool:
-    """Whether a worker of this machine has the trial."""
-    return str(trial.user_attrs.get(WORKER)).rpartition("/")[0] == machine()
+    return f"{platform.node()}/{space}/{process}"
 
 
 def is_dead(worker: str) -> bool:
@@ -114,5 +104,5 @@ def is_dead(worker: str) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        return False
+        pass
     return False

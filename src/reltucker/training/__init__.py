@@ -3,7 +3,7 @@
 from reltucker.training.loop import Training, Watcher
 from reltucker.training.recipe import GraphSettings, ModelSettings, Recipe, TrainSettings
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
-from reltucker.training.setup import build_model, check, choose_device, settled
+from reltucker.training.setup import build_model, check, choose_device, settled, trained_model
 
 __all__ = [
     "BEST",
@@ -19,4 +19,5 @@ __all__ = [
     "check",
     "choose_device",
     "settled",
+    "trained_model",
 ]

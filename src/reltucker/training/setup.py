@@ -1,4 +1,5 @@
-"""What is settled before training begins: the model, the device, and that it can be done at all."""
+"""What is settled before training begins: the model, the device, and that it can be done at all;
+and the model of a run, when that has ended."""
 
 import torch
 
@@ -8,6 +9,7 @@ from reltucker.model import CORES, RelationalTucker
 from reltucker.training.memory import physical_memory
 from reltucker.training.objectives import check_objective
 from reltucker.training.recipe import Recipe, refuse_idle
+from reltucker.training.run_folder import BEST, RunFolder
 from reltucker.training.validation import is_possible, settle
 
 BYTES = 4
@@ -26,6 +28,19 @@ def build_model(recipe: Recipe, entities: int, relations: int) -> RelationalTuck
         reciprocal=settings.reciprocal,
         batch_norm=settings.batch_norm,
     )
+
+
+def trained_model(folder: RunFolder, graph: KnowledgeGraph) -> RelationalTucker:
+    """The model of a run with the weights of its best epoch, for use."""
+    tensors, _ = folder.load_tensors(BEST)
+    recipe = folder.recipe()
+    try:
+        model = build_model(recipe, len(graph.entities), len(graph.relations))
+        model.load_serving_state(tensors)
+    except (IndexError, KeyError, RuntimeError, ValueError) as error:
+        path = folder.path / BEST
+        raise RunError(f"{path} does not fit the run's recipe and vocabulary") from error
+    return model.eval().to(choose_device(recipe.train.device)).requires_grad_(False)
 
 
 def choose_device(wanted: str) -> torch.device:
