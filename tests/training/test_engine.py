@@ -272,15 +272,11 @@ def test_evaluation_can_rank_a_sample(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["train.loss=binary"], "negative_sampling has the softmax loss"),
-        (["train.label_smoothing=0.1"], "negative_sampling has the softmax loss"),
-        (["train.objective=one_vs_all", "train.shared_negatives=true"], "shared_negatives"),
-        (["train.objective=one_vs_all", "train.answer_exponent=1"], "answer_exponent"),
-        (["train.answers_at_once=4"], "answers_at_once"),
         (["train.regularizer=n3"], "regularizer_weight"),
         (["train.regularizer_weight=0.1"], "regularizer_weight"),
         (["model.batch_norm=true"], "needs model.reciprocal"),
-        (["train.objective=all"], "train.objective = 'all'"),
+        (["train.objective=all"], "train.objective = 'all': there is no objective 'all'; "),
+        (["train.regularizer=n4"], "there is no regularizer 'n4'; did you mean 'n3'?"),
         (["core.l0_weight=-1", "model.name=srt"], r"core.l0_weight = -1: .*greater than"),
         (["core.scalar_share=0.3"], r"core.scalar_share: drt has no such option"),
         (["train.l0_weight=1"], "did you mean 'core.l0_weight'"),
@@ -294,6 +290,11 @@ def test_settings_that_do_not_go_together_are_refused(changes: list[str], messag
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
+        (["train.loss=binary"], "loss"),
+        (["train.label_smoothing=0.1"], "label_smoothing"),
+        (["train.objective=one_vs_all", "train.shared_negatives=true"], "shared_negatives"),
+        (["train.objective=one_vs_all", "train.answer_exponent=1"], "answer_exponent"),
+        (["train.answers_at_once=4"], "answers_at_once"),
         (["train.objective=k_vs_all", "train.negatives=30"], "negatives"),
         (["train.objective=one_vs_all", "train.negatives=30"], "negatives"),
         (["train.score_megabytes=30"], "score_megabytes"),
@@ -316,6 +317,19 @@ def test_settings_without_effect_are_refused_by_name(
     with pytest.raises(RecipeError, match=rf"train\.{key} = .* has no effect here: it is for"):
         train(random_graph(1), Recipe().changed(changes), out=tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
+
+
+def test_answers_are_taken_apart_for_softmax_only(tmp_path: Path) -> None:
+    changes = ["train.objective=k_vs_all", "train.loss=binary", "train.answers_at_once=4"]
+    with pytest.raises(RecipeError, match=r"train\.answers_at_once = 4: it is for train\.loss"):
+        train(random_graph(1), Recipe().changed(changes), out=tmp_path / "run", progress=False)
+
+
+def test_the_recipe_of_a_run_is_full(tmp_path: Path) -> None:
+    recipe = quick("model.name=srt", "core.l0_weight=0.3", "train.epochs=1")
+    written = train(random_graph(1), recipe, out=tmp_path / "run", progress=False).recipe
+    assert written.core == {**CORES["srt"].Options().model_dump(), "l0_weight": 0.3}
+    assert written.train.validate_every == 1
 
 
 def test_a_plateau_needs_validation_triples(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from reltucker.graph.vocabulary import Vocabulary
 from reltucker.kernels import Dropout, apply_dropout, draw_candidates
 from reltucker.model import CORES, RelationalTucker
 from reltucker.training import TrainSettings
-from reltucker.training.objectives import RowGradient, check_objective, dense, make_objective
+from reltucker.training.objectives import RowGradient, dense
 from reltucker.training.objectives.batches import Batch
 from reltucker.training.objectives.objective import Keys, Objective
 from reltucker.training.optimizer import Optimizer
@@ -30,6 +30,12 @@ def graph() -> KnowledgeGraph:
     names = Vocabulary([f"e{i}" for i in range(ENTITIES)]), Vocabulary(list("abcd"))
     none = np.empty((0, 3), dtype=np.int32)
     return KnowledgeGraph("test", *names, TRIPLES, none, none, SEEN, RELATIONS)
+
+
+def make_objective(
+    model: RelationalTucker, settings: TrainSettings, graph: KnowledgeGraph
+) -> Objective:
+    return settings.objective_class.build(model, settings, graph)
 
 
 def make(name: str, reciprocal: bool, batch_norm: bool = False) -> RelationalTucker:
@@ -410,8 +416,9 @@ def test_more_negatives_than_entities_are_refused() -> None:
     with pytest.raises(
         RecipeError, match=r"train\.negatives = 24.*only 10 entities occur in train.*at most 9"
     ):
-        check_objective(TrainSettings(), 10)
-    check_objective(TrainSettings(objective="one_vs_all"), 10)
+        TrainSettings().objective_class.check(TrainSettings(), 10)
+    others = TrainSettings(objective="one_vs_all")
+    others.objective_class.check(others, 10)
 
 
 def test_a_true_entity_outside_of_the_population_is_kept_apart() -> None:

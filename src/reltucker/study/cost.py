@@ -44,7 +44,7 @@ def epoch_operations(recipe: Recipe, model: RelationalTucker, graph: KnowledgeGr
     """
     settings = recipe.train
     triples = np.bincount(graph.train[:, 1], minlength=len(graph.relations))
-    if settings.objective == "k_vs_all":
+    if settings.objective_class.items == "questions":
         by_way = [_questions(graph, way, settings.answers_at_once) for way in WAYS]
         items = np.concatenate(by_way) if model.reciprocal else by_way[0] + by_way[1]
         n, questions = items.sum(), items.sum()
@@ -53,8 +53,7 @@ def epoch_operations(recipe: Recipe, model: RelationalTucker, graph: KnowledgeGr
         n, questions = triples.sum(), 2 * triples.sum()
     share = min(1.0, settings.batch_size / n)
     distinct = 1 / share * float(np.sum(1 - (1 - share) ** items))
-    sampled = settings.objective == "negative_sampling"
-    candidates = 1 + settings.negatives if sampled else len(graph.entities)
+    candidates = settings.objective_class.candidates(settings, len(graph.entities))
     building = distinct * model.core.free_entries()
     asking = questions * mixing_entries(model)
     scoring = questions * candidates * model.core.entity_dim

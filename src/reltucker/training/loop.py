@@ -13,7 +13,6 @@ from reltucker.model import sizes_of
 from reltucker.training.averaging import WeightAverage
 from reltucker.training.checkpoint import pack, unpack
 from reltucker.training.memory import keep_freed_memory, peak_memory
-from reltucker.training.objectives import make_objective
 from reltucker.training.optimizer import Optimizer, Schedule
 from reltucker.training.recipe import Recipe
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
@@ -56,7 +55,7 @@ class Training:
         self.optimizer = Optimizer(self.model, settings)
         self.average = WeightAverage(self.model, settings.averaged_epochs)
         self.schedule = Schedule(settings)
-        self.objective = make_objective(self.model, settings, graph)
+        self.objective = settings.objective_class.build(self.model, settings, graph)
         self.validation = Validation(settings, graph)
         self.stopping = EarlyStopping(settings.patience, settings.max_density)
         self.best: dict[str, Tensor] = {}

@@ -7,11 +7,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from reltucker.atomic import write_text
 from reltucker.errors import RecipeError
 from reltucker.model import CORES
+from reltucker.training.objectives import OBJECTIVES, REGULARIZERS, Objective
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 
@@ -63,7 +72,7 @@ class ModelSettings(_Settings):
 class TrainSettings(_Settings):
     """How it is fitted; the defaults are the paper's protocol."""
 
-    objective: Literal["negative_sampling", "one_vs_all", "k_vs_all"] = Field(
+    objective: str = Field(
         "negative_sampling",
         description="a triple against drawn entities; a triple against all entities; "
         "a question with all of its answers against all entities",
@@ -117,7 +126,7 @@ class TrainSettings(_Settings):
     mixing_dropout: Rate = Field(0.2, description="dropout on mixing matrices")
     query_dropout: Rate = Field(0.0, description="dropout on queries")
     weight_decay: float = Field(0.0, ge=0, description="L2 penalty added to every gradient")
-    regularizer: Literal["none", "lp", "n3", "dura"] = Field(
+    regularizer: str = Field(
         "none", description="on the factors of a batch, weighted by how often they occur"
     )
     regularizer_weight: float = Field(0.0, ge=0.0, description="of the regularizer")
@@ -138,25 +147,24 @@ class TrainSettings(_Settings):
         20.0, ge=0, description="write the resumable state at most this often"
     )
 
+    @field_validator("objective", "regularizer")
+    @classmethod
+    def _known(cls, name: str, field: ValidationInfo) -> str:
+        registry = OBJECTIVES if field.field_name == "objective" else REGULARIZERS
+        if name not in registry:
+            raise ValueError(f"there is no {field.field_name} {name!r}{_nearest(name, registry)}")
+        return name
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        sampled = self.objective == "negative_sampling"
-        if sampled and (self.loss != "softmax" or self.label_smoothing):
-            raise ValueError(
-                "negative_sampling has the softmax loss without label smoothing; "
-                "choose train.objective = 'one_vs_all' or 'k_vs_all' for others"
-            )
-        if self.shared_negatives and not sampled:
-            raise ValueError("train.shared_negatives is for train.objective = 'negative_sampling'")
-        if self.answer_exponent and self.objective != "k_vs_all":
-            raise ValueError("train.answer_exponent is for train.objective = 'k_vs_all'")
-        if self.answers_at_once and (self.objective != "k_vs_all" or self.loss != "softmax"):
-            raise ValueError(
-                "train.answers_at_once is for train.objective = 'k_vs_all' with the softmax loss"
-            )
         if (self.regularizer == "none") != (self.regularizer_weight == 0.0):
             raise ValueError("train.regularizer and train.regularizer_weight go together")
         return self
+
+    @property
+    def objective_class(self) -> type[Objective]:
+        """What is minimised."""
+        return OBJECTIVES[self.objective].of(self)
 
 
 class Recipe(_Settings):
@@ -255,16 +263,17 @@ def refuse_idle(recipe: Recipe) -> None:
     """Refuse a setting that was changed and has no effect beside the others, by name: whoever set
     it expects one. Recipes of earlier runs may have some, so that only training asks."""
     train, default = recipe.train, TrainSettings()
-    sampled = train.objective == "negative_sampling"
     learns_pattern = CORES[recipe.model.name].learns == "pattern"
     rules = [
-        ("negatives", sampled, "train.objective = 'negative_sampling'"),
-        ("score_megabytes", not sampled, "train.objective = 'one_vs_all' or 'k_vs_all'"),
-        ("regularizer_power", train.regularizer == "lp", "train.regularizer = 'lp'"),
         ("decay", train.schedule != "constant", "a train.schedule that is not 'constant'"),
         ("plateau_patience", train.schedule == "plateau", "train.schedule = 'plateau'"),
         ("max_density", learns_pattern, "a core that learns which entries exist, such as srt"),
     ]
+    for section, registry in (("objective", OBJECTIVES), ("regularizer", REGULARIZERS)):
+        chosen = registry[getattr(train, section)]
+        for key in sorted({key for one in registry.values() for key in one.reads}):
+            readers = " or ".join(repr(n) for n, one in registry.items() if key in one.reads)
+            rules.append((key, key in chosen.reads, f"train.{section} = {readers}"))
     for key, has_effect, needed in rules:
         value = getattr(train, key)
         if value != getattr(default, key) and not has_effect:

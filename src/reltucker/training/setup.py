@@ -7,7 +7,6 @@ from reltucker.errors import GraphError, RecipeError, RunError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, RelationalTucker
 from reltucker.training.memory import physical_memory
-from reltucker.training.objectives import check_objective
 from reltucker.training.recipe import Recipe, refuse_idle
 from reltucker.training.run_folder import BEST, RunFolder
 from reltucker.training.validation import is_possible, settle
@@ -58,7 +57,7 @@ def check(recipe: Recipe, graph: KnowledgeGraph) -> None:
     if not len(graph.train):
         raise GraphError(f"{graph.name}: there are no training triples")
     refuse_idle(recipe)
-    check_objective(settings, graph.seen_entities)
+    settings.objective_class.check(settings, graph.seen_entities)
     if settings.schedule == "plateau" and not is_possible(graph):
         raise RecipeError(
             f"train.schedule = 'plateau': {graph.name} has no validation triples that would show "
@@ -69,7 +68,8 @@ def check(recipe: Recipe, graph: KnowledgeGraph) -> None:
     # A parameter, its gradient, one or two numbers of the optimiser, the best value so far, a mean.
     copies = 4 + (settings.optimizer == "adam") + bool(settings.averaged_epochs)
     numbers = copies * sum(parameter.numel() for parameter in model.parameters())
-    numbers += model.E.numel() if settings.entity_dropout else 0  # E after dropout
+    if settings.entity_dropout and not settings.objective_class.by_rows:
+        numbers += model.E.numel()  # E after dropout
     needed = BYTES * numbers
     if needed > physical_memory():
         raise RecipeError(
@@ -84,4 +84,5 @@ def settled(recipe: Recipe, graph: KnowledgeGraph) -> Recipe:
     """The recipe with everything chosen that sizes decide, as it is written into a run."""
     with torch.device("meta"):
         model = build_model(recipe, len(graph.entities), len(graph.relations))
-    return settle(recipe, model, graph)
+    options = CORES[recipe.model.name].Options(**recipe.core).model_dump()
+    return settle(recipe.with_values({f"core.{k}": v for k, v in options.items()}), model, graph)

@@ -20,17 +20,17 @@ def step_seconds(model: RelationalTucker, settings: TrainSettings) -> float:
     """A training step."""
     entities, entity_dim = model.E.shape
     items = settings.batch_size
-    questions = items if settings.objective == "k_vs_all" else 2 * items
+    objective = settings.objective_class
+    questions = items if objective.items == "questions" else 2 * items
     relations = min(model.R.shape[0], items)
     core = sum(parameter.numel() for parameter in model.core.parameters())
     products = core * relations + questions * model.core.query_work()
     moved = 4 * model.E.numel()
-    if settings.objective != "negative_sampling":
-        products += questions * entities * entity_dim
-    elif settings.shared_negatives:
-        products += questions * settings.negatives * entity_dim
+    scores = questions * objective.candidates(settings, entities) * entity_dim
+    if objective.by_rows:
+        moved += scores
     else:
-        moved += questions * (1 + settings.negatives) * entity_dim
+        products += scores
     return 3 * products / PRODUCTS + moved / ELEMENTS  # products once forward and twice back
 
 

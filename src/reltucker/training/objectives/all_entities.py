@@ -5,18 +5,26 @@ questions of each triple with one answer; the second asks each distinct question
 its answers.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
+from reltucker.errors import RecipeError
+from reltucker.graph import KnowledgeGraph
 from reltucker.kernels import RowSums, Targets, add_to_sums, binary_gradient, softmax_gradient
 from reltucker.model import RelationalTucker
-from reltucker.training.objectives.batches import Batch, Batches
+from reltucker.training.objectives.batches import Batch, Batches, QuestionBatches, TripleBatches
 from reltucker.training.objectives.entities import EntityRows
 from reltucker.training.objectives.objective import Keys, Objective
-from reltucker.training.recipe import TrainSettings
+
+if TYPE_CHECKING:
+    from reltucker.training.recipe import TrainSettings
 
 
-class AllEntities(Objective):
+class OneVsAll(Objective):
     """Softmax or binary cross-entropy over the scores of all entities of the graph.
 
     Those that never occur in train are candidates too: they are only pushed away, and else their
@@ -25,6 +33,15 @@ class AllEntities(Objective):
     No more than one block of scores is held. Where all of them fit into `train.score_megabytes`,
     there is one block; softmax over several computes each twice, first for the sums over a row.
     """
+
+    reads = frozenset({"loss", "label_smoothing", "score_megabytes"})
+
+    @classmethod
+    def build(
+        cls, model: RelationalTucker, settings: TrainSettings, graph: KnowledgeGraph
+    ) -> Objective:
+        """Triples, each against all entities."""
+        return cls(model, settings, TripleBatches(model, graph), len(graph.entities))
 
     def __init__(
         self, model: RelationalTucker, settings: TrainSettings, batches: Batches, population: int
@@ -86,3 +103,28 @@ class AllEntities(Objective):
         if len(self._scores) < size:
             self._scores = queries.new_empty(size)
         return self._scores[:size]
+
+
+class KvsAll(OneVsAll):
+    """The same over distinct questions, each with all of its answers."""
+
+    reads = OneVsAll.reads | {"answer_exponent", "answers_at_once"}
+    items = "questions"
+
+    @classmethod
+    def build(
+        cls, model: RelationalTucker, settings: TrainSettings, graph: KnowledgeGraph
+    ) -> Objective:
+        """Questions, each with its answers against all entities."""
+        exponent, at_once = settings.answer_exponent, settings.answers_at_once
+        batches = QuestionBatches(model, graph, exponent, at_once)
+        return cls(model, settings, batches, len(graph.entities))
+
+    @classmethod
+    def check(cls, settings: TrainSettings, population: int) -> None:
+        """Answers can be taken apart for softmax only: for binary all others are wrong."""
+        if settings.answers_at_once and settings.loss != "softmax":
+            raise RecipeError(
+                f"train.answers_at_once = {settings.answers_at_once}: it is for train.loss = "
+                "'softmax'; leave it out"
+            )

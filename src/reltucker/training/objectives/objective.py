@@ -8,13 +8,16 @@ gradients of rows of E, of R, and of the core                    autograd over m
 regularisers                                                     added to the same gradients
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from reltucker.graph import KnowledgeGraph
 from reltucker.kernels import Dropout
 from reltucker.model import QueryDropout, RelationalTucker
 from reltucker.training.objectives.batches import Batch, Batches
@@ -22,7 +25,9 @@ from reltucker.training.objectives.entities import COMPACT_ABOVE, EntityRows, En
 from reltucker.training.objectives.gradients import Gradient, Gradients, RowGradient
 from reltucker.training.objectives.regularizers import make_regularizer
 from reltucker.training.objectives.relation_prediction import predict_relations
-from reltucker.training.recipe import TrainSettings
+
+if TYPE_CHECKING:
+    from reltucker.training.recipe import TrainSettings
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Keys:
     core: int
 
     @classmethod
-    def draw(cls, generator: torch.Generator) -> "Keys":
+    def draw(cls, generator: torch.Generator) -> Keys:
         """The keys of the next step."""
         return cls(*torch.randint(2**62, (4,), generator=generator).tolist())
 
@@ -57,8 +62,34 @@ class Objective(ABC):
     computed directly, since they are gathers and scatters of rows, or products with all of E.
     """
 
+    reads: ClassVar[frozenset[str]]
+    """Settings of a recipe's section [train] that not all objectives read."""
+    items: ClassVar[Literal["triples", "questions"]] = "triples"
+    """What an epoch goes through: triples with two questions each, or questions."""
     by_rows: ClassVar[bool] = False
     """Whether a step takes single rows of E, and never the whole matrix."""
+
+    @classmethod
+    def of(cls, settings: TrainSettings) -> type[Objective]:
+        """The class for these settings, where a setting chooses between several."""
+        return cls
+
+    @classmethod
+    @abstractmethod
+    def build(
+        cls, model: RelationalTucker, settings: TrainSettings, graph: KnowledgeGraph
+    ) -> Objective:
+        """The objective on the training triples of a graph."""
+
+    @classmethod
+    def check(cls, settings: TrainSettings, population: int) -> None:
+        """Refuse what cannot be done on a graph with so many entities in train."""
+        return
+
+    @classmethod
+    def candidates(cls, settings: TrainSettings, entities: int) -> int:
+        """How many entities are scored for a question, of so many."""
+        return entities
 
     def __init__(
         self, model: RelationalTucker, settings: TrainSettings, batches: Batches, population: int

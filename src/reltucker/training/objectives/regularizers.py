@@ -13,20 +13,28 @@ So each factor is weighted by how often it occurs. A triple asks two questions; 
 queries after dropout. (Weight decay, on all parameters in every step, belongs to the optimiser.)
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
 import torch
 from torch import Tensor
 
 from reltucker.model import Core
 from reltucker.training.objectives.batches import Batch
 from reltucker.training.objectives.entities import EntityRows
-from reltucker.training.recipe import TrainSettings
+
+if TYPE_CHECKING:
+    from reltucker.training.recipe import TrainSettings
 
 
 class Regularizer:
     """None: adds nothing."""
 
-    holds_entities = False
-    """Whether the embeddings of entities are held by it."""
+    reads: ClassVar[frozenset[str]] = frozenset()
+    """Settings of a recipe's section [train] that not all regularisers read."""
+    holds_entities: ClassVar[bool] = False
+    """Whether it adds anything for the embeddings of entities."""
 
     def __init__(self, core: Core, settings: TrainSettings) -> None:
         self.core = core
@@ -48,6 +56,7 @@ class Regularizer:
 class PowerNorm(Regularizer):
     """lp: each factor by how often it occurs."""
 
+    reads = frozenset({"regularizer_power"})
     holds_entities = True
 
     def __init__(self, core: Core, settings: TrainSettings) -> None:
@@ -90,6 +99,8 @@ class PowerNorm(Regularizer):
 class Nuclear3Norm(PowerNorm):
     """n3."""
 
+    reads = frozenset()
+
     def __init__(self, core: Core, settings: TrainSettings) -> None:
         super().__init__(core, settings)
         self.power = 3.0
@@ -97,6 +108,8 @@ class Nuclear3Norm(PowerNorm):
 
 class Dura(PowerNorm):
     """dura."""
+
+    reads = frozenset()
 
     def __init__(self, core: Core, settings: TrainSettings) -> None:
         super().__init__(core, settings)

@@ -8,9 +8,15 @@ averaged over the triples of a batch. Negatives are drawn without replacement fr
 that occur in train; the true entity is never among them.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
+from reltucker.errors import RecipeError
+from reltucker.graph import KnowledgeGraph
 from reltucker.kernels import (
     Entries,
     draw_candidates,
@@ -19,16 +25,47 @@ from reltucker.kernels import (
     scatter_gradient,
     shared_softmax,
 )
-from reltucker.training.objectives.batches import Batch
+from reltucker.model import RelationalTucker
+from reltucker.training.objectives.batches import Batch, TripleBatches
 from reltucker.training.objectives.entities import EntityRows
 from reltucker.training.objectives.gradients import Gradient
 from reltucker.training.objectives.objective import Keys, Objective
+
+if TYPE_CHECKING:
+    from reltucker.training.recipe import TrainSettings
 
 
 class NegativeSampling(Objective):
     """Every question has negatives of its own, as published."""
 
+    reads = frozenset({"negatives", "shared_negatives"})
     by_rows = True
+
+    @classmethod
+    def of(cls, settings: TrainSettings) -> type[Objective]:
+        """With negatives of each question's own, or shared ones."""
+        return SharedNegatives if settings.shared_negatives else NegativeSampling
+
+    @classmethod
+    def build(
+        cls, model: RelationalTucker, settings: TrainSettings, graph: KnowledgeGraph
+    ) -> Objective:
+        """Triples, each against drawn entities."""
+        return cls(model, settings, TripleBatches(model, graph), graph.seen_entities)
+
+    @classmethod
+    def check(cls, settings: TrainSettings, population: int) -> None:
+        """There must be as many entities as are drawn."""
+        if settings.negatives > population - 1:
+            raise RecipeError(
+                f"train.negatives = {settings.negatives}: only {population} entities occur in "
+                f"train, so at most {population - 1} can be drawn without replacement"
+            )
+
+    @classmethod
+    def candidates(cls, settings: TrainSettings, entities: int) -> int:
+        """The answer and its negatives."""
+        return 1 + settings.negatives
 
     def _entities_touched(self) -> int:
         return 2 * self.settings.batch_size * (2 + self.settings.negatives)
@@ -60,11 +97,13 @@ class NegativeSampling(Objective):
         return entries if ids is None else entities.written_out(entries)
 
 
-class SharedNegatives(Objective):
+class SharedNegatives(NegativeSampling):
     """All questions of a batch have the same negatives, so that their scores are one product.
 
     Where a question's own answer is among them, it is left out for that question.
     """
+
+    by_rows = False
 
     def _entities_touched(self) -> int:
         return 2 * self.settings.batch_size + self.settings.negatives
@@ -92,6 +131,9 @@ class SharedNegatives(Objective):
         entities.add(candidates, scores.t() @ queries)
         entities.add(answers, chosen * queries)
         return losses, torch.addmm(chosen * true, scores, others)
+
+    def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> Gradient:
+        return Objective._entity_gradient(self, entities, places, rows)
 
 
 def _places_of(answers: Tensor, candidates: Tensor) -> Tensor:
