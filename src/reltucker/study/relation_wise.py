@@ -8,13 +8,10 @@ import numpy as np
 from reltucker.evaluation import Protocol
 from reltucker.study.fits import Fit, Fits
 from reltucker.study.inspection import MOST_FREQUENT, describe_mixing, most_frequent
-from reltucker.study.quality import Certainty, Mask, differences, qualities
-from reltucker.study.statistics import holm
+from reltucker.study.quality import Certainty, Mask, Rows, adjust, differences, qualities
 
 GROUP = 5
 """The paper looks at this many relations with the strongest and with the weakest diagonals."""
-
-Rows = list[dict[str, Any]]
 
 
 def compare_relations(
@@ -35,18 +32,13 @@ def compare_relations(
     tested = first.ranking.triples[:, 1]
 
     def figures(where: Mask) -> dict[str, Any]:
-        found = qualities([first, second], protocol, certainty, where)
+        one, two = qualities([first, second], protocol, certainty, where)
         (difference,) = differences([(first, second)], protocol, certainty, where)
-        return {
-            "tested": found[0]["tested"],
-            **{
-                f"{which}_{key}": value
-                for which, row in zip(("first", "second"), found, strict=True)
-                for key, value in row.items()
-                if key != "tested"
-            },
-            **difference,
-        }
+        tested = {"tested": one.pop("tested")}
+        del two["tested"]
+        of_first = {f"first_{key}": value for key, value in one.items()}
+        of_second = {f"second_{key}": value for key, value in two.items()}
+        return {**tested, **of_first, **of_second, **difference}
 
     relations: Rows = [
         {
@@ -68,8 +60,6 @@ def compare_relations(
         }
         for name, members in ends.items()
     ]
-    for rows in (relations, groups):
-        judged = [row for row in rows if "p" in row]
-        for row, adjusted in zip(judged, holm([row["p"] for row in judged]), strict=True):
-            row["p_holm"] = adjusted
+    adjust(relations)
+    adjust(groups)
     return relations, groups
