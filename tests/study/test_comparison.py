@@ -21,7 +21,7 @@ from reltucker.study.comparison import Comparison, Options, compare_fits
 from reltucker.study.cost import epoch_operations, mixing_entries, query_operations
 from reltucker.study.fits import Fits, read_fits
 from reltucker.study.inspection import absolute_mixing
-from reltucker.study.quality import Certainty, differences
+from reltucker.study.quality import Certainty
 from reltucker.training import Recipe, RunFolder
 from tests.conftest import random_graph
 from tests.study.conftest import MakeOnce
@@ -137,7 +137,7 @@ def test_differences_are_those_of_the_figures_and_paired(
         assert 1 / 401 <= row["p"] <= row["p_holm"] <= 1
     fit = fits.fits[0]
     better = replace(fit, ranking=replace(fit.ranking, ranks=np.maximum(fit.ranking.ranks - 1, 1)))
-    ((same), (gain)) = differences([(fit, fit), (better, fit)], "seen", QUICK)
+    ((same), (gain)) = QUICK.differences([(fit, fit), (better, fit)], "seen")
     assert (same["difference"], same["difference_high"], same["p"]) == (0.0, 0.0, 1.0)
     assert gain["difference_low"] > 0
     assert gain["p"] == pytest.approx(1 / 401)

@@ -114,8 +114,8 @@ def held_out_predictions(run: Run, model: str) -> Table:
                 "found": truth in best,
             }
         )
-    headers = ("question", "best three answers", "held-out fact", "found")
-    columns = [Column(*pair) for pair in zip(headers, rows[0], strict=True)]
+    headers = {"answers": "best three answers", "truth": "held-out fact"}
+    columns = [Column(headers.get(key, key), key) for key in ("question", *headers, "found")]
     return Table(f"{model} asked for facts that it has not seen", columns, rows)
 
 

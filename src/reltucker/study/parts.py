@@ -17,7 +17,7 @@ from reltucker.study.inspection import (
     mixing_charts,
     most_frequent,
 )
-from reltucker.study.quality import Certainty, differences, qualities
+from reltucker.study.quality import Certainty
 from reltucker.study.relation_wise import compare_relations
 from reltucker.study.skyline import skyline
 
@@ -83,7 +83,7 @@ class Comparing:
         self.others = [p for p in PROTOCOLS if p != options.protocol]
         names = [fit.name for fit in fits.fits]
         self.quality = {
-            p: dict(zip(names, qualities(fits.fits, p, self.certainty), strict=True))
+            p: dict(zip(names, self.certainty.qualities(fits.fits, p), strict=True))
             for p in PROTOCOLS
         }
         limit = options.max_entity_dim
@@ -119,9 +119,10 @@ class Comparing:
         # Where all best fits are of one model, single runs are compared.
         compared = self.best_fits if len(self.best_fits) > 1 else self.fits.fits
         pairs = list(itertools.combinations(compared, 2))
+        found = self.certainty.differences(pairs, self.protocol)
         differing = [
             {"first": first.label, "second": second.label, **difference}
-            for (first, second), difference in zip(pairs, self.differences(pairs), strict=True)
+            for (first, second), difference in zip(pairs, found, strict=True)
         ]
         columns = [Column("first", "first"), Column("second", "second"), *DIFFERENCE, ADJUSTED]
         title, paired = f"Best fit of each model{up_to}", "Differences, first minus second"
@@ -275,8 +276,8 @@ class Comparing:
             for earlier, later in itertools.pairwise(fits)
             if (earlier.model, earlier.entity_dim) == (later.model, later.entity_dim)
         ]
-        found = zip(pairs, self.differences(pairs), strict=True)
-        gains = {later.name: difference for (later, _), difference in found}
+        found = self.certainty.differences(pairs, self.protocol)
+        gains = {later.name: row for (later, _), row in zip(pairs, found, strict=True)}
         rows = [
             {
                 **self.row(fit),
@@ -335,10 +336,6 @@ class Comparing:
                 for key, value in self.quality[p][fit.name].items()
             },
         }
-
-    def differences(self, pairs: Sequence[tuple[Fit, Fit]]) -> list[dict[str, Any]]:
-        """Of the MRR of each pair, under the chosen protocol."""
-        return differences(pairs, self.protocol, self.certainty)
 
     def sparse_fit(self) -> Fit:
         """The named run, or the best that learns which entries exist, or the first."""

@@ -50,40 +50,32 @@ class Certainty:
         figures = np.column_stack([values.mean(axis=0), ends]).reshape(-1, len(keys))
         return [dict(zip(keys, row, strict=True)) for row in figures.tolist()]
 
+    def qualities(self, fits: Sequence[Fit], protocol: Protocol, where: Mask | None = None) -> Rows:
+        """For each fit the metrics over the triples that count (of those in `where`), as `mrr`,
+        `mrr_low`, `mrr_high`, `hits@1`, ...; without any triple they are missing."""
+        values = np.hstack([triple_values(fit.ranking, protocol, where) for fit in fits])
+        if not len(values):
+            return [{"tested": 0} for _ in fits]
+        return [{"tested": len(values), **row} for row in self.means(values, METRICS)]
 
-def qualities(
-    fits: Sequence[Fit], protocol: Protocol, certainty: Certainty, where: Mask | None = None
-) -> Rows:
-    """For each fit the metrics over the triples that count (of those in `where`), as `mrr`,
-    `mrr_low`, `mrr_high`, `hits@1`, ...; without any triple they are missing."""
-    values = np.hstack([triple_values(fit.ranking, protocol, where) for fit in fits])
-    if not len(values):
-        return [{"tested": 0} for _ in fits]
-    return [{"tested": len(values), **row} for row in certainty.means(values, METRICS)]
-
-
-def differences(
-    pairs: Sequence[tuple[Fit, Fit]],
-    protocol: Protocol,
-    certainty: Certainty,
-    where: Mask | None = None,
-) -> Rows:
-    """For each pair MRR(first) - MRR(second): its bootstrap interval over paired triples, and the
-    p of the sign-flip test on them, also adjusted for the number of pairs."""
-    mrr = METRICS.index("mrr")
-    columns = [
-        np.subtract(*(triple_values(fit.ranking, protocol, where)[:, mrr] for fit in pair))
-        for pair in pairs
-    ]
-    if not columns or not len(columns[0]):
-        return [{} for _ in pairs]
-    values = np.column_stack(columns)
-    rows = certainty.means(values, ["difference"])
-    p = sign_flip_test(values, flips=certainty.flips, seed=certainty.seed)
-    for row, own in zip(rows, p.tolist(), strict=True):
-        row["p"] = own
-    adjust(rows)
-    return rows
+    def differences(
+        self, pairs: Sequence[tuple[Fit, Fit]], protocol: Protocol, where: Mask | None = None
+    ) -> Rows:
+        """For each pair MRR(first) - MRR(second): its bootstrap interval over paired triples, and
+        the p of the sign-flip test on them, also adjusted for the number of pairs."""
+        mrr = METRICS.index("mrr")
+        columns = [
+            np.subtract(*(triple_values(fit.ranking, protocol, where)[:, mrr] for fit in pair))
+            for pair in pairs
+        ]
+        if not columns or not len(columns[0]):
+            return [{} for _ in pairs]
+        values = np.column_stack(columns)
+        p = sign_flip_test(values, flips=self.flips, seed=self.seed).tolist()
+        means = self.means(values, ["difference"])
+        rows = [{**row, "p": own} for row, own in zip(means, p, strict=True)]
+        adjust(rows)
+        return rows
 
 
 def adjust(rows: Rows) -> None:
