@@ -250,6 +250,11 @@ def test_other_graphs_splits_and_unfinished_runs_are_refused(runs: Path, tmp_pat
         read_fits([first, other_test], progress=False)
     with pytest.raises(RunError, match=r"other-graph .*another graph or split"):
         read_fits([first, copied("other-graph", relations=names)], progress=False)
+    with pytest.raises(RunError, match="has no test triples, so its runs"):
+        read_fits([copied("no-test", test=run.graph.test[:0])], progress=False)
+    strange = np.array([[run.graph.seen_entities, 0, 0]], dtype=np.int32)
+    with pytest.raises(RunError, match="no test triples whose entities and relation occur in"):
+        read_fits([copied("strange", test=strange)], progress=False)
     with pytest.raises(RunError, match="given twice"):
         read_fits([first, runs / "." / "complex-4"], progress=False)
     (other_test / "result.json").write_text('{"epochs": 1}')

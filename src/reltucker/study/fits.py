@@ -102,7 +102,7 @@ def read_fits(
     whole = runs[0].graph
     triples = whole.split(split)
     if not whole.is_seen(triples).any():
-        kind = " whose entities occur in train" if len(triples) else ""
+        kind = " whose entities and relation occur in train" if len(triples) else ""
         raise RunError(
             f"{whole.name} has no {split} triples{kind}, so its runs cannot be compared by them"
         )

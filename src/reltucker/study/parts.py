@@ -126,6 +126,7 @@ class Comparing:
         ]
         columns = [Column("first", "first"), Column("second", "second"), *DIFFERENCE, ADJUSTED]
         title, paired = f"Best fit of each model{up_to}", "Differences, first minus second"
+        chart = bar_panels(rows, METRICS, shared=True)
         return Part(
             "The best fit of each model",
             "d_r*: effective relation size; parameters*: effective number of parameters, that is "
@@ -135,12 +136,7 @@ class Comparing:
                 "protocols": Table("The same fits under every protocol", by_protocol, protocols),
                 "differences": Table(f"{paired}, with a paired test", columns, differing),
             },
-            charts={
-                "best": (
-                    bar_panels(rows, METRICS, shared=True),
-                    f"The best fit of each model{up_to}",
-                )
-            },
+            charts={"best": (chart, f"The best fit of each model{up_to}")},
         )
 
     def training(self) -> Part:
