@@ -43,7 +43,7 @@ def read(folder: Path, name: str, content: bytes) -> tuple[list[tuple[str, ...]]
         ("a.rdf", XML, 1),
         ("a.xml", XML, 1),
         ("a.owl", XML, 1),
-        ("a.nt.gz", gzip.compress(NT), 1),
+        ("a.nt.gz", gzip.compress(NT, mtime=0), 1),
         ("a.ttl.zst", zstandard.compress(TTL), 3),
     ],
 )

@@ -21,7 +21,7 @@ from reltucker.study.comparison import Comparison, Options, compare_fits
 from reltucker.study.cost import epoch_operations, mixing_entries, query_operations
 from reltucker.study.fits import Fits, read_fits
 from reltucker.study.inspection import absolute_mixing
-from reltucker.study.quality import Certainty, differences
+from reltucker.study.quality import Certainty
 from reltucker.training import Recipe, RunFolder
 from tests.conftest import random_graph
 from tests.study.conftest import MakeOnce
@@ -137,7 +137,7 @@ def test_differences_are_those_of_the_figures_and_paired(
         assert 1 / 401 <= row["p"] <= row["p_holm"] <= 1
     fit = fits.fits[0]
     better = replace(fit, ranking=replace(fit.ranking, ranks=np.maximum(fit.ranking.ranks - 1, 1)))
-    ((same), (gain)) = differences([(fit, fit), (better, fit)], "seen", QUICK)
+    ((same), (gain)) = QUICK.differences([(fit, fit), (better, fit)], "seen")
     assert (same["difference"], same["difference_high"], same["p"]) == (0.0, 0.0, 1.0)
     assert gain["difference_low"] > 0
     assert gain["p"] == pytest.approx(1 / 401)
@@ -250,6 +250,11 @@ def test_other_graphs_splits_and_unfinished_runs_are_refused(runs: Path, tmp_pat
         read_fits([first, other_test], progress=False)
     with pytest.raises(RunError, match=r"other-graph .*another graph or split"):
         read_fits([first, copied("other-graph", relations=names)], progress=False)
+    with pytest.raises(RunError, match="has no test triples, so its runs"):
+        read_fits([copied("no-test", test=run.graph.test[:0])], progress=False)
+    strange = np.array([[run.graph.seen_entities, 0, 0]], dtype=np.int32)
+    with pytest.raises(RunError, match="no test triples whose entities and relation occur in"):
+        read_fits([copied("strange", test=strange)], progress=False)
     with pytest.raises(RunError, match="given twice"):
         read_fits([first, runs / "." / "complex-4"], progress=False)
     (other_test / "result.json").write_text('{"epochs": 1}')

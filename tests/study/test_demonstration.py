@@ -17,17 +17,17 @@ def test_the_demo_compares_its_runs_and_answers_questions(
     sizes = {name: {**quick, "model.entity_dim": size} for name, size in (("a", 4), ("b", 8))}
     monkeypatch.setattr(demonstration, "RUNS", sizes)
     said: list[str] = []
-    made = demonstrate(tmp_path / "demo", say=said.append, progress=False)
+    best, tables = demonstrate(tmp_path / "demo", say=said.append, progress=False)
     assert said == ["families: 442 entities, 20 relations, 7947 training triples"]
-    figures, differences, predictions = made.tables
-    expected = made.best.evaluate(progress=False).to_dict()
-    row = next(row for row in figures.rows if row["run"] == made.best.path.name)
+    figures, differences, predictions = tables
+    expected = best.evaluate(progress=False).to_dict()
+    row = next(row for row in figures.rows if row["run"] == best.path.name)
     assert row["mrr"] == pytest.approx(expected["seen"]["mrr"])
     assert row["valid_mrr"] == max(row["valid_mrr"] for row in figures.rows)  # type: ignore[type-var]
     assert all(row["seconds"] for row in figures.rows)
     assert len(differences.rows) == 1
     assert [row["truth"] is not None for row in predictions.rows] == [True] * 6
-    page = made.page.read_text("utf-8")
+    page = (tmp_path / "demo" / "report.html").read_text("utf-8")
     for heading in ("Training", "Predictions", "Mixing matrices", "Relation by relation", "Cost"):
         assert f">{heading}</h2>" in page
     pictures = {path.name for path in (tmp_path / "demo" / "pictures").glob("*.png")}

@@ -25,7 +25,6 @@ from reltucker.study.comparison import Options
 from reltucker.study.plan import StudyPlan, matched_size, parse_names, parse_sizes, plan_study
 from reltucker.study.quality import Certainty
 from reltucker.study.study import (
-    FitState,
     Progress,
     compare_study,
     progress_of,
@@ -156,7 +155,7 @@ def test_sizes_are_whole_numbers(text: str) -> None:
 
 def with_seconds(plan: StudyPlan, seconds: dict[str, list[float | None]]) -> Progress:
     """A study whose fits have trials that took so long; None is one that failed."""
-    states = []
+    fits = []
     for fit in plan.fits:
         rows = [
             {
@@ -168,8 +167,8 @@ def with_seconds(plan: StudyPlan, seconds: dict[str, list[float | None]]) -> Pro
             }
             for number, each in enumerate(seconds.get(fit.name, []))
         ]
-        states.append(FitState(fit, Path(fit.name), Outcome(rows, [], {})))
-    return Progress(plan, Path("out"), tuple(states), workers=2)
+        fits.append(replace(fit, outcome=Outcome(rows, [], {})))
+    return Progress(replace(plan, fits=tuple(fits)), Path("out"), workers=2)
 
 
 def test_the_time_left_is_told_by_what_has_ended(graph_files: Path) -> None:
@@ -191,7 +190,7 @@ def test_the_time_left_is_told_by_what_has_ended(graph_files: Path) -> None:
     # The own mean counts where there is one; the mixing matrices of SRT grow with the square.
     assert later.seconds_left == pytest.approx((1 * 8 + 2 * 60 + 3 * 8 * 36 / 16) / 2)
     assert (later.done, later.remaining, later.unknown) == (6, 6, [])
-    assert later.states[1].to_dict()["failed"] == 1
+    assert later.plan.fits[1].to_dict()["failed"] == 1
     done = with_seconds(plan, {name: [1.0] * 3 for name in ORDER})
     assert (done.seconds_left, done.line()) == (0.0, "12 of 12 trials done")
 
@@ -331,7 +330,8 @@ def test_all_fits_are_those_of_all_trials(
     graph_files: Path, stopped: Path, finished: dict[str, Any], tmp_path: Path
 ) -> None:
     plan = small_plan(graph_files, models=[FITTED])
-    now = replace(progress_of(plan, stopped / "out"), out=tmp_path)
+    copy = shutil.copytree(stopped / "out", tmp_path / "copy")
+    now = progress_of(plan, copy)
     result = compare_study(now, QUICK, all_fits=True, progress=False)
     rows = {row["run"]: row for row in result.comparison.tables()["fits"].rows}
     assert len(rows) == 4

@@ -198,18 +198,18 @@ def test_inspection_draws_and_orders(tmp_path: Path) -> None:
     from reltucker.study.inspection import inspect_run
 
     run = train(random_graph(5), recipe(), out=tmp_path / "run", progress=False)
-    found = inspect_run(run, ["r2"], tmp_path / "pictures")
+    figures, _ = inspect_run(run, ["r2"], tmp_path / "pictures")
     assert (tmp_path / "pictures" / "mixing-1.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "pictures" / "core-density.svg").is_file()
-    diagonals = [row["diagonal"] for row in found.figures["relations"]]
+    diagonals = [row["diagonal"] for row in figures["relations"]]
     assert diagonals == sorted(diagonals, reverse=True)
     matrix = run.model.mixing_matrix(run.graph.relations.find("r2")).abs()
-    row = next(r for r in found.figures["relations"] if r["relation"] == "r2")
+    row = next(r for r in figures["relations"] if r["relation"] == "r2")
     assert row["diagonal"] == pytest.approx(float(matrix.diagonal().sum()), rel=1e-5)
-    by_slice = found.figures["density_by_slice"]
+    by_slice = figures["density_by_slice"]
     assert sum(by_slice) / len(by_slice) == pytest.approx(run.model.core.density())
     assert "r2" in (tmp_path / "pictures" / "inspection.html").read_text(encoding="utf-8")
-    json.dumps(found.figures, allow_nan=False)
+    json.dumps(figures, allow_nan=False)
 
 
 def test_checkpoints_with_entries_outside_of_the_core_are_refused(tmp_path: Path) -> None:

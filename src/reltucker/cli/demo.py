@@ -23,13 +23,12 @@ def command(out: Annotated[Path, Option(help="The folder to write")] = Path("dem
 
     began = time.monotonic()
     log = error_console()
-    made = demonstrate(out, say=lambda text: log.print(text, markup=False))
+    run, tables = demonstrate(out, say=lambda text: log.print(text, markup=False))
     screen = console()
-    for table in made.tables:
+    for table in tables:
         screen.print(table.to_rich())
-    run = made.best
     subject, relation, _ = next(run.graph.named(run.graph.test[:1]).iter_rows())
-    screen.print(f"report: {made.page}   pictures: {made.page.parent / 'pictures'}")
+    screen.print(f"report: {out / 'report.html'}   pictures: {out / 'pictures'}")
     program = sys.argv[0] if shutil.which("reltucker") is None else "reltucker"
     if program.endswith("__main__.py"):
         program = "python -m reltucker"

@@ -27,6 +27,6 @@ def command(
     from reltucker.study.inspection import inspect_run
 
     folder = out or run / "inspection"
-    found = inspect_run(open_run(run), relations or [], folder)
-    line = f"report: {found.page}   pictures: {folder}"
-    output.show(json, found.figures, found.diagonals, line)
+    figures, diagonals = inspect_run(open_run(run), relations or [], folder)
+    line = f"report: {figures['report']}   pictures: {folder}"
+    output.show(json, figures, diagonals, line)

@@ -10,10 +10,11 @@ from reltucker.report.texts import printable
 from reltucker.report.theme import (
     DASHES,
     INK,
+    LOOK,
     PALETTE,
     SHAPES,
-    THEME,
     AnyChart,
+    Rows,
     by_model,
     drawing,
     finite,
@@ -22,11 +23,10 @@ from reltucker.report.theme import (
     names_axis,
     names_of,
     nothing_to_draw,
-    with_ends,
+    with_intervals,
 )
 
 PNG_SCALE = 2
-Rows = Sequence[Mapping[str, Any]]
 
 
 # -- fits -------------------------------------------------------------------------------------
@@ -94,14 +94,7 @@ def bar_panels(
     coloured by `model`. The panels have one scale if it is `shared`, else one each.
     """
     names, models = names_of(rows, by), names_of(rows)
-    found = {
-        title: [
-            {"name": row[by], "model": row["model"], **ends}
-            for row in rows
-            if (ends := with_ends(row, key)) is not None
-        ]
-        for key, title in measures.items()
-    }
+    found = {title: with_intervals(rows, key, by, "model") for key, title in measures.items()}
     tops = {title: max(bar["high"] for bar in bars) for title, bars in found.items() if bars}
     panels: list[Any] = []
     for title, top in tops.items():
@@ -109,7 +102,7 @@ def bar_panels(
         end = 1.35 * (max(tops.values()) if shared else top) or 1.0
         value = alt.X("value:Q", title=title).scale(domain=[0, end], nice=False)
         value = value.axis(tickCount=3, format=format.replace(".3f", ".3~r"), grid=False)
-        base = drawing(found[title]).encode(x=value, y=names_axis("name", names, labels=not panels))
+        base = drawing(found[title]).encode(x=value, y=names_axis(by, names, labels=not panels))
         bar = base.mark_bar().encode(color=by_model(alt.Color, models))
         spread = base.mark_rule(color=INK, strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
         number = base.mark_text(align="left", dx=4)
@@ -127,11 +120,7 @@ def relation_bars(rows: Rows, family: Sequence[str] = ()) -> AnyChart:
     A row has the keys `relation`, `model` and `mrr`, and where it has an interval, `mrr_low` and
     `mrr_high`. Models of the `family` have the colours of a chart that shows all of it.
     """
-    bars: list[dict[str, Any]] = [
-        {"relation": row["relation"], "model": row["model"], **found}
-        for row in rows
-        if (found := with_ends(row, "mrr")) is not None
-    ]
+    bars = with_intervals(rows, "mrr", "relation", "model")
     relations, models = names_of(bars, "relation"), names_of(bars)
     relation = names_axis("relation", relations)
     relation = relation.scale(domain=relations, paddingInner=0.25, paddingOuter=0.15)
@@ -152,24 +141,15 @@ def quality_against(rows: Rows, key: str, title: str, *, note: str | None = None
     A row has the keys `model`, `mrr`, `mrr_low`, `mrr_high` and `key`; the value of `note` is
     written beside the point. Models that share a size are drawn a little apart.
     """
-    points: list[dict[str, Any]] = [
-        {
-            "model": row["model"],
-            "size": float(row[key]),
-            **found,
-            "note": "" if note is None else str(row[note]),
-        }
-        for row in rows
-        if (found := with_ends(row, "mrr")) is not None
-    ]
-    models, sizes = names_of(points), [point["size"] for point in points]
+    points = with_intervals(rows, "mrr", "model", key, *([note] if note else []))
+    models, sizes = names_of(points), [point[key] for point in points]
     axis = alt.Axis(format="~s", tickCount=6)
     if len(set(sizes)) < len(sizes):
         axis = alt.Axis(format=",d", values=sorted(set(sizes)))
         step = 0.008 * (max(sizes) - min(sizes) or max(sizes))
         for point in points:
-            point["size"] += step * (models.index(point["model"]) - (len(models) - 1) / 2)
-    size = alt.X("size:Q", title=title, axis=axis).scale(zero=False, padding=24, nice=False)
+            point[key] += step * (models.index(point["model"]) - (len(models) - 1) / 2)
+    size = alt.X(f"{key}:Q", title=title, axis=axis).scale(zero=False, padding=24, nice=False)
     legend = model_legend(symbolOpacity=1)
     base = drawing(points, "a fit").encode(x=size, color=by_model(alt.Color, models, legend=legend))
     y = measure("value", "MRR")
@@ -177,8 +157,11 @@ def quality_against(rows: Rows, key: str, title: str, *, note: str | None = None
     line = base.mark_line(strokeWidth=1.5, opacity=0.6).encode(y=y)
     mark = base.mark_point(filled=True, size=80, opacity=1)
     mark = mark.encode(y=y, shape=by_model(alt.Shape, models, SHAPES, legend=legend))
-    text = base.mark_text(align="left", dx=7, dy=-7, fontSize=11).encode(y=y, text="note:N")
-    return alt.layer(line, spread, mark, text).properties(width=560, height=320)
+    chart = line + spread + mark
+    if note:
+        text = base.mark_text(align="left", dx=7, dy=-7, fontSize=11)
+        chart += text.encode(y=y, text=f"{note}:N")
+    return chart.properties(width=560, height=320)
 
 
 # -- searches ---------------------------------------------------------------------------------
@@ -214,10 +197,10 @@ def skyline_of_trials(rows: Rows, front: Rows, limit: int | None = None) -> AnyC
 
     A row has the keys `number`, `mrr` and `effective_parameters`. `limit` draws a budget.
     """
-    keys, best = ("number", "mrr", "effective_parameters"), {row["number"] for row in front}
-    points: list[dict[str, Any]] = [
+    best = {row["number"] for row in front}
+    points = [
         {
-            **{key: row[key] for key in keys},
+            **{key: row[key] for key in ("number", "mrr", "effective_parameters")},
             "kind": "skyline" if row["number"] in best else "beaten",
         }
         for row in rows
@@ -249,8 +232,7 @@ def chart_svg(chart: AnyChart) -> str:
     """The chart in the common look as an SVG document, safe to parse as XML whatever its names
     hold."""
     version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
-    with alt.theme.enable(THEME):
-        specification = _printable_inside(chart.to_dict())
+    specification = _printable_inside({**chart.to_dict(), "config": LOOK})
     svg = vl_convert.vegalite_to_svg(specification, vl_version=version, allowed_base_urls=[])
     return str(svg)
 

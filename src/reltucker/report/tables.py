@@ -53,13 +53,6 @@ class Column:
             return str(value)
         return format(round(value) if self.format.endswith("d") else value, self.format)
 
-    def show_interval(self, row: Mapping[str, Value]) -> str:
-        """What follows the value: its interval, where the column and the row have one."""
-        low, high = (row.get(f"{self.key}_{end}") for end in ("low", "high"))
-        if not self.interval or low is None or high is None:
-            return ""
-        return f" [{self.show(low)}, {self.show(high)}]"
-
 
 @dataclass(frozen=True)
 class Table:
@@ -71,26 +64,23 @@ class Table:
 
     def cells(self) -> list[list[tuple[str, bool]]]:
         """For each row the text of its cells, and whether the cell is the best of its column."""
-        # The shown text decides, so that two models which print alike are both best.
-        best = {column: self._best(column) for column in self.columns}
-        return [
-            [
-                (shown + column.show_interval(row), shown == best[column])
-                for column in self.columns
-                for shown in [column.show(row.get(column.key))]
-            ]
-            for row in self.rows
-        ]
+        return [list(row) for row in zip(*map(self._cells_of, self.columns), strict=True)]
 
-    def _best(self, column: Column) -> str | None:
-        values = [
-            value
-            for value in (row.get(column.key) for row in self.rows)
-            if isinstance(value, int | float) and math.isfinite(value)
-        ]
-        if column.best is None or len(values) < 2:
-            return None
-        return column.show(max(values) if column.best == "max" else min(values))
+    def _cells_of(self, column: Column) -> list[tuple[str, bool]]:
+        values = [row.get(column.key) for row in self.rows]
+        numbers = [v for v in values if isinstance(v, int | float) and math.isfinite(v)]
+        best = None
+        if column.best is not None and len(numbers) > 1:
+            best = column.show(max(numbers) if column.best == "max" else min(numbers))
+        cells = []
+        for row, value in zip(self.rows, values, strict=True):
+            shown, interval = column.show(value), ""
+            low, high = (row.get(f"{column.key}_{end}") for end in ("low", "high"))
+            if column.interval and low is not None and high is not None:
+                interval = f" [{column.show(low)}, {column.show(high)}]"
+            # The shown text decides, so that two models which print alike are both best.
+            cells.append((shown + interval, shown == best))
+        return cells
 
     def to_rich(self) -> rich.console.Group:
         """For the terminal: the title on a line of its own, since a table's wraps at its width."""

@@ -1,7 +1,7 @@
-"""What every chart shares: the theme, colours, legends, rows."""
+"""What every chart shares: the look, colours, legends, rows."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -10,46 +10,36 @@ from reltucker.errors import ReltuckerError
 
 AnyChart = Any
 """One of Altair's many classes of charts."""
+Rows = Sequence[Mapping[str, Any]]
 
 # Okabe and Ito's palette, safe for colour-blind readers; its yellow, too pale on white, is wine.
 PALETTE = "#0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #882255 #4D4D4D".split()  # noqa: SIM905
 DASHES = ([1, 0], [6, 3], [2, 2])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 INK = "#222222"
-THEME = "reltucker"
 
 # Shortens what is drawn, not the data, so that two long names never become one.
 _SHORT = "truncate(datum.label, 48, 'center')"
-_TEXT = {"labelFontSize": 12, "titleFontSize": 13, "labelColor": INK, "titleColor": INK}
+_SIZES = {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"}
+_TEXT = {**_SIZES, "labelColor": INK, "titleColor": INK}
+_LINES = {"gridColor": "#e4e4e4", "domainColor": "#999999", "tickColor": "#999999"}
+LOOK = {
+    "aria": False,  # descriptions of each mark would double a file, and the caption describes it
+    "background": "white",
+    "font": "Helvetica, Arial, sans-serif",
+    "padding": 10,
+    "view": {"stroke": None},
+    "axis": {**_TEXT, **_LINES, "titlePadding": 8, "labelLimit": 420, "labelFlush": False},
+    "axisYDiscrete": {"ticks": False, "domain": False, "labelPadding": 6, "labelExpr": _SHORT},
+    "legend": {**_TEXT, "symbolSize": 140, "symbolStrokeWidth": 2.5, "labelLimit": 320},
+    "header": {**_TEXT, "labelFontWeight": "bold"},
+    "title": {"fontSize": 14, "anchor": "start", "color": INK, "offset": 12},
+    "text": {"fontSize": 12, "color": INK},
+}
+"""What Vega-Lite calls `config`, for every chart."""
 
 
-@alt.theme.register(THEME, enable=False)
-def theme() -> alt.theme.ThemeConfig:
-    """The common look; `chart_svg` turns it on for one chart, so that charts of others keep theirs.
-
-    Without `aria`: descriptions of each mark would double a file, and the caption describes it.
-    """
-    axis = {"titleFontWeight": "normal", "titlePadding": 8, "labelLimit": 420, "labelFlush": False}
-    lines = {"gridColor": "#e4e4e4", "domainColor": "#999999", "tickColor": "#999999"}
-    legend = {"titleFontWeight": "normal", "symbolSize": 140, "symbolStrokeWidth": 2.5}
-    names = {"ticks": False, "domain": False, "labelPadding": 6, "labelExpr": _SHORT}
-    config: Any = {
-        "aria": False,
-        "background": "white",
-        "font": "Helvetica, Arial, sans-serif",
-        "padding": 10,
-        "view": {"stroke": None},
-        "axis": {**_TEXT, **axis, **lines},
-        "axisYDiscrete": names,
-        "legend": {**_TEXT, **legend, "labelLimit": 320},
-        "header": {**_TEXT, "labelFontWeight": "bold"},
-        "title": {"fontSize": 14, "anchor": "start", "color": INK, "offset": 12},
-        "text": {"fontSize": 12, "color": INK},
-    }
-    return {"config": config}
-
-
-def drawing(rows: Sequence[Mapping[str, Any]], what: str = "a row") -> Any:
+def drawing(rows: Rows, what: str = "a row") -> Any:
     """A chart of rows inside itself, to which Altair's limit of 5000 rows does not apply."""
     if not rows:
         raise nothing_to_draw(what)
@@ -61,7 +51,7 @@ def nothing_to_draw(what: str) -> ReltuckerError:
     return ReltuckerError(f"there is nothing to draw: the chart needs {what}")
 
 
-def names_of(rows: Iterable[Mapping[str, Any]], key: str = "model") -> list[str]:
+def names_of(rows: Rows, key: str = "model") -> list[str]:
     """Every name once, in the order of its first mention."""
     return list(dict.fromkeys(row[key] for row in rows))
 
@@ -100,14 +90,13 @@ def finite(value: Any) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
 
 
-def with_ends(row: Mapping[str, Any], key: str) -> dict[str, float] | None:
-    """The value of a row with the ends of its interval (else the value itself), if it is finite."""
-    value = finite(row.get(key))
-    if value is None:
-        return None
-    low, high = finite(row.get(f"{key}_low")), finite(row.get(f"{key}_high"))
-    return {
-        "value": value,
-        "low": value if low is None else low,
-        "high": value if high is None else high,
-    }
+def with_intervals(rows: Rows, key: str, *others: str) -> list[dict[str, Any]]:
+    """Of each row whose `key` is a finite number the `value`, the ends `low` and `high` of its
+    interval, KEY_low and KEY_high (else the value itself), and what it has under other keys."""
+    found = []
+    for row in rows:
+        value, low, high = (finite(row.get(key + end)) for end in ("", "_low", "_high"))
+        if value is not None:
+            ends = {"low": value if low is None else low, "high": value if high is None else high}
+            found.append({**{other: row[other] for other in others}, "value": value, **ends})
+    return found

@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from reltucker.evaluation import ENTITY_DIRECTIONS
 from reltucker.graph import KnowledgeGraph
 from reltucker.graph.answers import AnswerIndex, Direction, IntArray
 from reltucker.model import RelationalTucker
 from reltucker.training import Recipe
-
-WAYS: tuple[Direction, ...] = ("object", "subject")
 
 
 def cost_of(
@@ -45,7 +44,7 @@ def epoch_operations(recipe: Recipe, model: RelationalTucker, graph: KnowledgeGr
     settings = recipe.train
     triples = np.bincount(graph.train[:, 1], minlength=len(graph.relations))
     if settings.objective_class.items == "questions":
-        by_way = [_questions(graph, way, settings.answers_at_once) for way in WAYS]
+        by_way = [_questions(graph, way, settings.answers_at_once) for way in ENTITY_DIRECTIONS]
         items = np.concatenate(by_way) if model.reciprocal else by_way[0] + by_way[1]
         n, questions = items.sum(), items.sum()
     else:

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +55,13 @@ COLUMNS = [
 ]
 
 
-@dataclass(frozen=True)
-class Demonstration:
-    """What the demonstration made: the best run, tables for the terminal, the page."""
+def demonstrate(
+    out: Path, *, say: Callable[[str], None], progress: bool = True
+) -> tuple[Run, list[Table]]:
+    """Train every model on `families`; write runs, report.html, tables and pictures to `out`.
 
-    best: Run
-    tables: list[Table]
-    page: Path
-
-
-def demonstrate(out: Path, *, say: Callable[[str], None], progress: bool = True) -> Demonstration:
-    """Train every model on `families`; write runs, report.html, tables and pictures to `out`."""
+    Returns the best run, and tables for the terminal.
+    """
     graph = families()
     say(
         f"families: {len(graph.entities)} entities, {len(graph.relations)} relations, "
@@ -73,7 +69,13 @@ def demonstrate(out: Path, *, say: Callable[[str], None], progress: bool = True)
     )
     for name, settings in RUNS.items():
         recipe = Recipe().with_values({"graph.source": graph.name, **settings})
-        _clear(out / name, recipe)
+        if (out / name).exists():  # what an earlier demonstration left goes, and nothing else
+            earlier = RunFolder(out / name)
+            if not earlier.exists() or earlier.recipe() != recipe:
+                raise RunError(
+                    f"{earlier.path} exists and is not a run of the demo; choose another --out"
+                )
+            shutil.rmtree(earlier.path)
         train(graph, recipe, out=out / name, progress=progress)
     fits = read_fits([out / name for name in RUNS], progress=False)
     comparison = compare_fits(fits, Options(relations=RELATIONS))
@@ -89,17 +91,7 @@ def demonstrate(out: Path, *, say: Callable[[str], None], progress: bool = True)
     title = "Test triples ranked among all entities (* effective size; core: share of its entries)"
     rows = comparison.tables()["cost"].rows  # these have all figures of a fit
     tables = [Table(title, COLUMNS, rows), comparison.tables()["differences"], predictions]
-    return Demonstration(best, tables, out / "report.html")
-
-
-def _clear(folder: Path, recipe: Recipe) -> None:
-    """Remove what an earlier demonstration left, and nothing else."""
-    if not folder.exists():
-        return
-    earlier = RunFolder(folder)
-    if not earlier.exists() or earlier.recipe() != recipe:
-        raise RunError(f"{folder} exists and is not a run of the demo; choose another --out")
-    shutil.rmtree(folder)
+    return best, tables
 
 
 def held_out_predictions(run: Run, model: str) -> Table:
@@ -122,12 +114,8 @@ def held_out_predictions(run: Run, model: str) -> Table:
                 "found": truth in best,
             }
         )
-    columns = [
-        Column("question", "question"),
-        Column("best three answers", "answers"),
-        Column("held-out fact", "truth"),
-        Column("found", "found"),
-    ]
+    headers = {"answers": "best three answers", "truth": "held-out fact"}
+    columns = [Column(headers.get(key, key), key) for key in ("question", *headers, "found")]
     return Table(f"{model} asked for facts that it has not seen", columns, rows)
 
 

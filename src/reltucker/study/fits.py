@@ -85,44 +85,48 @@ def read_fits(
     runs = [open_run(path) for path in paths]
     if not runs:
         raise ReltuckerError("there is nothing to compare: give at least one run folder")
-    results = [_result(run) for run in runs]
     seen: set[Path] = set()
     for run in runs:
+        if run.result is None:
+            raise RunError(
+                f"{run.path}: training has not ended, so the run cannot be compared yet; go on "
+                f"with `reltucker resume {run.path}`"
+            )
         if run.path.resolve() in seen:
             raise RunError(f"{run.path} is given twice; name each run once")
         seen.add(run.path.resolve())
         if graph is not None and not len(run.graph.test):
             run.graph = replace(run.graph, test=graph.test)
         _check_same(runs[0], run)
-    graph = runs[0].graph
-    if not len(graph.split(split)):
-        raise RunError(f"{graph.name} has no {split} triples, so its runs cannot be compared by it")
+        run.graph = runs[0].graph  # one copy serves all runs
+    whole = runs[0].graph
+    triples = whole.split(split)
+    if not whole.is_seen(triples).any():
+        kind = " whose entities and relation occur in train" if len(triples) else ""
+        raise RunError(
+            f"{whole.name} has no {split} triples{kind}, so its runs cannot be compared by them"
+        )
     given = [run.path for run in runs]
     names = _names(given) if names is None else names
     for text in named:
         _place(text, names, given)
     for text in relations:
-        graph.relations.find(text)
-    total = 2 * len(graph.split(split)) * len(runs)
+        whole.relations.find(text)
+    total = 2 * len(triples) * len(runs)
     shown: Any = track(f"ranking {split}", total, "queries") if progress else nullcontext()
     with shown as advance:
-        fits = [
-            _judge(run, result, name, graph, split, advance)
-            for run, result, name in zip(runs, results, names, strict=True)
-        ]
-    return Fits(graph, split, tuple(fits))
+        fits = [_judge(run, name, split, advance) for run, name in zip(runs, names, strict=True)]
+    return Fits(whole, split, tuple(fits))
 
 
-def _judge(
-    run: Run, result: Any, name: str, graph: KnowledgeGraph, split: SplitName, advance: Any
-) -> Fit:
-    fresh = open_run(run.path)  # let go after this, with its weights
-    fresh.graph = graph
-    model, core = fresh.model, fresh.model.core
+def _judge(run: Run, name: str, split: SplitName, advance: Any) -> Fit:
+    model, core, result = run.model, run.model.core, run.result
+    del run.model  # from the run; it goes when this function ends
     try:
+        assert result is not None, "checked above"
         judged = result["seen"]["queries"] > 0
         valid_mrr = {p: float(result[p]["mrr"]) for p in PROTOCOLS} if judged else None
-        cost = cost_of(run.recipe, result, model, graph)
+        cost = cost_of(run.recipe, result, model, run.graph)
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{run.path / 'result.json'} is damaged ({error})") from error
     return Fit(
@@ -135,19 +139,9 @@ def _judge(
         relation_dim=None if core.learns == "nothing" else core.relation_dim,
         sizes=sizes_of(model),
         valid_mrr=valid_mrr,
-        ranking=rank_split(model, graph, split, advance=advance),
+        ranking=rank_split(model, run.graph, split, advance=advance),
         cost=cost,
     )
-
-
-def _result(run: Run) -> dict[str, Any]:
-    result = run.result
-    if result is None:
-        raise RunError(
-            f"{run.path}: training has not ended, so the run cannot be compared yet; go on with "
-            f"`reltucker resume {run.path}`"
-        )
-    return result
 
 
 def _check_same(first: Run, other: Run) -> None:
@@ -156,14 +150,12 @@ def _check_same(first: Run, other: Run) -> None:
     pairs = ((one.entities, two.entities), (one.relations, two.relations))
     same_names = all(mine.names.equals(theirs.names) for mine, theirs in pairs)
     differing = [name for name in SPLITS if not np.array_equal(one.split(name), two.split(name))]
-    if same_names and not differing:
-        other.graph = one  # one copy serves all runs
-        return
-    what = f"their {differing[0]} triples differ" if same_names else "their names differ"
-    raise RunError(
-        f"{other.path} was trained on another graph or split than {first.path} ({what}); compare "
-        "runs of one graph and split"
-    )
+    if differing or not same_names:
+        what = f"their {differing[0]} triples differ" if same_names else "their names differ"
+        raise RunError(
+            f"{other.path} was trained on another graph or split than {first.path} ({what}); "
+            "compare runs of one graph and split"
+        )
 
 
 def _names(paths: list[Path]) -> list[str]:

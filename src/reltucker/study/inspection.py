@@ -1,6 +1,6 @@
 """What a model has learned: mixing matrices, where its core is dense, how diagonal it is."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from reltucker.graph import KnowledgeGraph
 from reltucker.report import Column, Table
 from reltucker.report.matrices import mixing_heat_map, slice_density
 from reltucker.report.page import Page, Part
+from reltucker.report.theme import AnyChart
 from reltucker.run import Run
 
 MOST_FREQUENT = 30
@@ -26,30 +27,20 @@ MIXING_COLUMNS = (
 """For rows of `describe_mixing`."""
 
 
-@dataclass(frozen=True)
-class Inspection:
-    """What was found, and the page that shows it."""
-
-    figures: dict[str, Any]
-    diagonals: Table
-    page: Path
-
-
-def inspect_run(run: Run, relations: list[str], out: Path) -> Inspection:
+def inspect_run(run: Run, relations: list[str], out: Path) -> tuple[dict[str, Any], Table]:
     """Draw |M_k| of the given relations (by default the most and the least diagonal two of the most
-    frequent ones), the density of the core's slices, and order relations by sum_i |m_ii|."""
+    frequent ones), the density of the core's slices, and order relations by sum_i |m_ii|.
+
+    Writes inspection.html and pictures; returns all figures, JSON-ready, and the table of the
+    diagonals.
+    """
     core, graph = run.model.core, run.graph
     rows = [describe_mixing(run, k) for k in most_frequent(graph, MOST_FREQUENT)]
     rows.sort(key=lambda row: -row["diagonal"])
     title = f"The {len(rows)} most frequent relations by the sum of absolute diagonal values"
     table = Table(title, MIXING_COLUMNS, rows)
     ends = [row["relation"] for row in (*rows[:2], *rows[2:][-2:])]
-    charts = {}
-    for number, name in enumerate(relations or ends, start=1):
-        k = graph.relations.find(name)
-        label = graph.relations.label(k)
-        chart = mixing_heat_map(absolute_mixing(run, k), label)
-        charts[f"mixing-{number}"] = (chart, f"|M| of {label}")
+    chosen = [graph.relations.find(name) for name in relations or ends]
     density = core.nonzero_by_slice().cpu().numpy() / core.entity_dim**2
     by_slice = (slice_density(density), "Share of non-zero entries by slice")
     entries = f"{core.entity_dim**2:,} x {core.relation_dim:,} entries"
@@ -57,7 +48,7 @@ def inspect_run(run: Run, relations: list[str], out: Path) -> Inspection:
         Part(
             "Mixing matrices",
             "|M_k|: bright cells are pairs of coordinates that interact in a relation.",
-            charts=charts,
+            charts=mixing_charts(run, chosen, "mixing"),
         ),
         Part(
             "The core",
@@ -76,7 +67,19 @@ def inspect_run(run: Run, relations: list[str], out: Path) -> Inspection:
         "report": str(out / "inspection.html"),
         "pictures": [str(path) for path in pictures],
     }
-    return Inspection(figures, table, out / "inspection.html")
+    return figures, table
+
+
+def mixing_charts(
+    run: Run, relations: Iterable[int], name: str, within: str = ""
+) -> dict[str, tuple[AnyChart, str]]:
+    """|M_k| of relations as heat maps with captions, called NAME-1, NAME-2, ..."""
+    charts = {}
+    for number, k in enumerate(relations, start=1):
+        label = run.graph.relations.label(k)
+        chart = mixing_heat_map(absolute_mixing(run, k), label)
+        charts[f"{name}-{number}"] = (chart, f"|M| of {label}{within}")
+    return charts
 
 
 def most_frequent(graph: KnowledgeGraph, count: int) -> list[int]:

@@ -2,23 +2,22 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reltucker.errors import ReltuckerError
 from reltucker.evaluation import PROTOCOLS, Protocol
 from reltucker.report import Column, Table
 from reltucker.report.charts import bar_panels, quality_against, relation_bars, training_curves
-from reltucker.report.matrices import mixing_heat_map
 from reltucker.report.page import Part
 from reltucker.study.fits import Fit, Fits
 from reltucker.study.inspection import (
     MIXING_COLUMNS,
-    absolute_mixing,
     describe_mixing,
+    mixing_charts,
     most_frequent,
 )
-from reltucker.study.quality import Certainty, check_counted, differences, qualities
+from reltucker.study.quality import Certainty
 from reltucker.study.relation_wise import compare_relations
 from reltucker.study.skyline import skyline
 
@@ -39,7 +38,8 @@ SIZES = [
     Column("d_r*", "effective_relation_size", ",.0f"),
     PARAMETERS,
 ]
-QUALITY = [Column(name, key, ".3f", best="max", interval=True) for key, name in METRICS.items()]
+METRIC_COLUMNS = [Column(name, key, ".3f", interval=True) for key, name in METRICS.items()]
+QUALITY = [replace(column, best="max") for column in METRIC_COLUMNS]
 MRR = QUALITY[0]
 RUN = Column("run", "run")
 COST = [
@@ -78,34 +78,28 @@ class Comparing:
     """A comparison in the making: the fits with their figures, and a method for each part."""
 
     def __init__(self, fits: Fits, options: Options) -> None:
-        check_counted(fits.fits)
-        self.fits = fits
-        self.options = options
+        self.fits, self.options = fits, options
         self.protocol, self.certainty = options.protocol, options.certainty
         self.others = [p for p in PROTOCOLS if p != options.protocol]
         names = [fit.name for fit in fits.fits]
         self.quality = {
-            p: dict(zip(names, qualities(fits.fits, p, self.certainty), strict=True))
+            p: dict(zip(names, self.certainty.qualities(fits.fits, p), strict=True))
             for p in PROTOCOLS
         }
-        self.best_fits = self._best_fits()
+        limit = options.max_entity_dim
+        small = [fit for fit in fits.fits if limit is None or fit.entity_dim <= limit]
+        if not small:
+            raise ReltuckerError(f"no run has an entity size of at most {limit}")
+        self.best_fits = self._best_of_each(small, lambda fit: fit.kind)
         by_size = self._best_of_each(fits.fits, lambda fit: (fit.kind, fit.entity_dim))
         order = [fit.kind for fit in fits.fits]
         self.by_size = sorted(by_size, key=lambda fit: (order.index(fit.kind), fit.entity_dim))
 
     def parts(self) -> dict[str, Part]:
         """All of them, in the paper's order."""
-        makers: list[Callable[[], Part]] = [
-            self.best,
-            self.training,
-            self.entity_size,
-            self.skyline,
-            self.patterns,
-            *([self.relations] if len(self.fits.fits) > 1 else []),
-            self.cost,
-            self.baselines,
-            self.all_fits,
-        ]
+        makers = [self.best, self.training, self.entity_size, self.skyline, self.patterns]
+        makers += [self.relations] if len(self.fits.fits) > 1 else []
+        makers += [self.cost, self.baselines, self.all_fits]
         return {make.__name__: make() for make in makers}
 
     # -- the parts ----------------------------------------------------------------------------
@@ -113,41 +107,37 @@ class Comparing:
     def best(self) -> Part:
         """The paper's main table, the other protocols, and the differences between models."""
         limit = self.options.max_entity_dim
-        rows = [self.row(fit) for fit in self.best_fits]
         up_to = "" if limit is None else f" up to entity size {limit}"
-        columns = [*MODEL, *SIZES, *QUALITY]
-        columns += [Column(f"MRR, {p}", f"{p} mrr", ".3f", best="max") for p in self.others]
+        rows = [self.row(fit) for fit in self.best_fits]
+        others = [Column(f"MRR, {p}", f"{p} mrr", ".3f", best="max") for p in self.others]
         protocols = [
             {"model": fit.kind, "protocol": p, "run": fit.name, **self.quality[p][fit.name]}
             for fit in self.best_fits
             for p in PROTOCOLS
         ]
-        plain = [Column(name, key, ".3f", interval=True) for key, name in METRICS.items()]
-        by_protocol = [MODEL[0], Column("protocol", "protocol"), *plain, RUN]
+        by_protocol = [MODEL[0], Column("protocol", "protocol"), *METRIC_COLUMNS, RUN]
+        # Where all best fits are of one model, single runs are compared.
+        compared = self.best_fits if len(self.best_fits) > 1 else self.fits.fits
+        pairs = list(itertools.combinations(compared, 2))
+        found = self.certainty.differences(pairs, self.protocol)
+        differing = [
+            {"first": first.label, "second": second.label, **difference}
+            for (first, second), difference in zip(pairs, found, strict=True)
+        ]
+        columns = [Column("first", "first"), Column("second", "second"), *DIFFERENCE, ADJUSTED]
+        title, paired = f"Best fit of each model{up_to}", "Differences, first minus second"
         chart = bar_panels(rows, METRICS, shared=True)
         return Part(
             "The best fit of each model",
             "d_r*: effective relation size; parameters*: effective number of parameters, that is "
             "free and not zero. d_r is left out where it follows from d_e.",
             {
-                "best": Table(f"Best fit of each model{up_to}", [*columns, RUN], rows),
+                "best": Table(title, [*MODEL, *SIZES, *QUALITY, *others, RUN], rows),
                 "protocols": Table("The same fits under every protocol", by_protocol, protocols),
-                "differences": self._differences(),
+                "differences": Table(f"{paired}, with a paired test", columns, differing),
             },
             charts={"best": (chart, f"The best fit of each model{up_to}")},
         )
-
-    def _differences(self) -> Table:
-        """Pairs of the best fits, or of all fits where they are of one model."""
-        compared = self.best_fits if len(self.best_fits) > 1 else self.fits.fits
-        pairs = list(itertools.combinations(compared, 2))
-        found = differences(pairs, self.protocol, self.certainty)
-        rows = [
-            {"first": first.label, "second": second.label, **difference}
-            for (first, second), difference in zip(pairs, found, strict=True)
-        ]
-        columns = [Column("first", "first"), Column("second", "second"), *DIFFERENCE, ADJUSTED]
-        return Table("Differences, first minus second, with a paired test", columns, rows)
 
     def training(self) -> Part:
         """Validation MRR and loss by epoch, of the fits whose runs still have their records."""
@@ -189,20 +179,16 @@ class Comparing:
         """|M_k| of chosen relations as heat maps."""
         fit, graph = self.sparse_fit(), self.fits.graph
         chosen = [graph.relations.find(name) for name in self.options.relations]
+        chosen = chosen or most_frequent(graph, PATTERNS)
         run = fit.open()
-        rows, charts = [], {}
-        for number, k in enumerate(chosen or most_frequent(graph, PATTERNS), start=1):
-            rows.append(describe_mixing(run, k))
-            label = rows[-1]["label"]
-            chart = mixing_heat_map(absolute_mixing(run, k), label)
-            charts[f"pattern-{number}"] = (chart, f"|M| of {label} in {fit.label}")
+        rows = [describe_mixing(run, k) for k in chosen]
         return Part(
             "Learned sparsity patterns",
             f"|M_k| in {fit.label}: bright cells are pairs of coordinates that interact. "
             f"{fit.sizes.core_density:.4%} of its core's entries are not zero. Diagonal: the sum "
             "of the absolute diagonal values of M_k, also as a share of all absolute values.",
             {"patterns": Table(f"Mixing matrices of {fit.label}", MIXING_COLUMNS, rows)},
-            charts=charts,
+            charts=mixing_charts(run, chosen, "pattern", f" in {fit.label}"),
         )
 
     def relations(self) -> Part:
@@ -286,14 +272,14 @@ class Comparing:
             for earlier, later in itertools.pairwise(fits)
             if (earlier.model, earlier.entity_dim) == (later.model, later.entity_dim)
         ]
-        found = differences(pairs, self.protocol, self.certainty)
-        by_name = {later.name: row for (later, _), row in zip(pairs, found, strict=True)}
+        found = self.certainty.differences(pairs, self.protocol)
+        gains = {later.name: row for (later, _), row in zip(pairs, found, strict=True)}
         rows = [
             {
                 **self.row(fit),
                 "base": fit.model,
                 "model": f"{fit.kind} {fit.entity_dim}",
-                **by_name.get(fit.name, {}),
+                **gains.get(fit.name, {}),
             }
             for fit in fits
         ]
@@ -370,13 +356,6 @@ class Comparing:
         others; without any, the first fit."""
         own = [fit for fit in fits if fit.learns == what]
         return max(own, key=lambda fit: (not fit.reciprocal, self.merit(fit)), default=fits[0])
-
-    def _best_fits(self) -> list[Fit]:
-        limit = self.options.max_entity_dim
-        small = [fit for fit in self.fits.fits if limit is None or fit.entity_dim <= limit]
-        if not small:
-            raise ReltuckerError(f"no run has an entity size of at most {limit}")
-        return self._best_of_each(small, lambda fit: fit.kind)
 
     def _best_of_each(self, fits: Sequence[Fit], key: Callable[[Fit], Any]) -> list[Fit]:
         """The fit with the highest merit for each key; of equal ones that with fewer parameters."""

@@ -1,7 +1,8 @@
 """The plan of a study: which models of which sizes are fitted, each by a search of its own."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import mean
 from typing import Any
 
 import torch
@@ -9,14 +10,15 @@ import torch
 from reltucker.errors import GraphError, StudyError
 from reltucker.graph import KnowledgeGraph, load_graph
 from reltucker.model import CORES
-from reltucker.search import Space, bounds_of, digest, make_plan, recipe_and_space
+from reltucker.search import Outcome, Space, bounds_of, digest, make_plan, recipe_and_space
 from reltucker.study.paper import BUDGET, MATCHED, MATCHED_STEP, MODELS, SIZES, TRIALS
 from reltucker.training import Recipe, build_model
 
 
 @dataclass(frozen=True)
 class PlannedFit:
-    """A model of one size: its settings, the space that is searched, and how many trials."""
+    """A model of one size: its settings, the space that is searched, how many trials, and what has
+    come out of them up to now."""
 
     name: str
     recipe: Recipe
@@ -24,6 +26,7 @@ class PlannedFit:
     points: int
     """Of the grid."""
     trials: int
+    outcome: Outcome = field(default_factory=lambda: Outcome([], [], {}))
 
     @property
     def model(self) -> str:
@@ -36,9 +39,31 @@ class PlannedFit:
         with torch.device("meta"):
             return build_model(self.recipe, 1, 1).core.query_work()
 
+    @property
+    def ended(self) -> list[dict[str, Any]]:
+        """The trials that ended, with a model or without."""
+        return [row for row in self.outcome.rows if row["state"] not in ("running", "waiting")]
+
+    @property
+    def remaining(self) -> int:
+        """How many trials are still to be run."""
+        return max(0, self.trials - len(self.ended))
+
+    @property
+    def seconds_each(self) -> float | None:
+        """The mean duration of its trials; None before one has ended with a model."""
+        seconds = [row["seconds"] for row in self.outcome.complete]
+        return mean(seconds) if seconds else None
+
+    @property
+    def reason(self) -> str:
+        """Why it has no model."""
+        reasons = (str(row["reason"]) for row in self.ended if row["reason"])
+        return next(reasons, "no trial has ended")
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; a relation_dim of None is searched, or follows from entity_dim."""
-        settings = self.recipe.model
+        settings, best = self.recipe.model, self.outcome.best
         return {
             "name": self.name,
             "model": self.model,
@@ -49,6 +74,11 @@ class PlannedFit:
             "searched": list(self.space.parameters),
             "points": self.points,
             "trials": self.trials,
+            "done": len(self.ended),
+            "failed": self.outcome.count("failed"),
+            "remaining": self.remaining,
+            "seconds_each": self.seconds_each,
+            "valid_mrr": None if best is None else best["mrr"],
         }
 
 

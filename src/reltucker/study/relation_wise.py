@@ -8,13 +8,10 @@ import numpy as np
 from reltucker.evaluation import Protocol
 from reltucker.study.fits import Fit, Fits
 from reltucker.study.inspection import MOST_FREQUENT, describe_mixing, most_frequent
-from reltucker.study.quality import Certainty, Mask, differences, qualities
-from reltucker.study.statistics import holm
+from reltucker.study.quality import Certainty, Rows, adjust
 
 GROUP = 5
 """The paper looks at this many relations with the strongest and with the weakest diagonals."""
-
-Rows = list[dict[str, Any]]
 
 
 def compare_relations(
@@ -27,49 +24,43 @@ def compare_relations(
     `first_hits@10`, ... with intervals, and `difference`, `p` and `p_holm` of the MRR.
     """
     run = first.open()
-    chosen = {k: describe_mixing(run, k) for k in most_frequent(fits.graph, MOST_FREQUENT)}
-    order = sorted(chosen, key=lambda k: -chosen[k]["diagonal"])
-    size = min(GROUP, len(order) // 2)
-    ends = {"top": order[:size], "bottom": order[len(order) - size :]} if size else {}
-    labels = Counter(row["label"] for row in chosen.values())
-    tested = first.ranking.triples[:, 1]
+    described = [describe_mixing(run, k) for k in most_frequent(fits.graph, MOST_FREQUENT)]
+    described.sort(key=lambda row: -row["diagonal"])
+    size = min(GROUP, len(described) // 2)
+    ends = {"top": described[:size], "bottom": described[len(described) - size :]} if size else {}
+    labels = Counter(row["label"] for row in described)
 
-    def figures(where: Mask) -> dict[str, Any]:
-        found = qualities([first, second], protocol, certainty, where)
-        (difference,) = differences([(first, second)], protocol, certainty, where)
-        return {
-            "tested": found[0]["tested"],
-            **{
-                f"{which}_{key}": value
-                for which, row in zip(("first", "second"), found, strict=True)
-                for key, value in row.items()
-                if key != "tested"
-            },
-            **difference,
-        }
+    def figures(members: Rows) -> dict[str, Any]:
+        ids = [fits.graph.relations.find(row["relation"]) for row in members]
+        where = np.isin(first.ranking.triples[:, 1], ids)
+        one, two = certainty.qualities([first, second], protocol, where)
+        (difference,) = certainty.differences([(first, second)], protocol, where)
+        tested = {"tested": one.pop("tested")}
+        del two["tested"]
+        of_first = {f"first_{key}": value for key, value in one.items()}
+        of_second = {f"second_{key}": value for key, value in two.items()}
+        return {**tested, **of_first, **of_second, **difference}
 
     relations: Rows = [
         {
-            **chosen[k],
+            **row,
             # A label that two relations share would make them one in a chart.
-            "shown": chosen[k]["label" if labels[chosen[k]["label"]] == 1 else "relation"],
-            "group": next((name for name, members in ends.items() if k in members), ""),
-            **figures(tested == k),
+            "shown": row["label"] if labels[row["label"]] == 1 else row["relation"],
+            "group": next((name for name, members in ends.items() if row in members), ""),
+            **figures([row]),
         }
-        for k in order
+        for row in described
     ]
     groups: Rows = [
         {
             "group": f"{name} {size}",
-            "relations": [chosen[k]["relation"] for k in members],
-            "diagonal": float(np.mean([chosen[k]["diagonal"] for k in members])),
-            "triples": sum(chosen[k]["triples"] for k in members),
-            **figures(np.isin(tested, members)),
+            "relations": [row["relation"] for row in members],
+            "diagonal": float(np.mean([row["diagonal"] for row in members])),
+            "triples": sum(row["triples"] for row in members),
+            **figures(members),
         }
         for name, members in ends.items()
     ]
-    for rows in (relations, groups):
-        judged = [row for row in rows if "p" in row]
-        for row, adjusted in zip(judged, holm([row["p"] for row in judged]), strict=True):
-            row["p_holm"] = adjusted
+    adjust(relations)
+    adjust(groups)
     return relations, groups

@@ -9,15 +9,10 @@ def skyline(sizes: Sequence[float], qualities: Sequence[float]) -> list[int]:
     Fit b dominates fit a if size_b <= size_a and quality_b >= quality_a, and at least one of the
     two is strict. Fits that are alike in both stay together.
     """
-    order = sorted(range(len(sizes)), key=lambda index: (sizes[index], -qualities[index]))
-    kept: list[int] = []
-    for index in order:
-        # The last one kept has the best quality of all that are not larger.
-        best = kept[-1] if kept else None
-        if (
-            best is None
-            or qualities[index] > qualities[best]
-            or (sizes[index], qualities[index]) == (sizes[best], qualities[best])
-        ):
-            kept.append(index)
-    return kept
+    points = list(zip(sizes, qualities, strict=True))
+
+    def is_dominated(size: float, quality: float) -> bool:
+        return any(s <= size and q >= quality and (s, q) != (size, quality) for s, q in points)
+
+    kept = [index for index, point in enumerate(points) if not is_dominated(*point)]
+    return sorted(kept, key=lambda index: sizes[index])

@@ -7,59 +7,20 @@ OUT/result.json         what came out, written last
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 from reltucker.atomic import is_free, write_json
 from reltucker.errors import NoModelError, StudyError
 from reltucker.progress import duration, error_console
 from reltucker.report import Column, Table
-from reltucker.search import Outcome, outcome_so_far, run_of, run_search
+from reltucker.search import outcome_so_far, run_of, run_search
 from reltucker.study.comparison import Comparison, Options, compare_fits
 from reltucker.study.fits import read_fits
 from reltucker.study.plan import PlannedFit, StudyPlan
 
 PLAN_FILE = "study.json"
-RESULT_FILE = "result.json"
-
-
-@dataclass(frozen=True)
-class FitState:
-    """A planned fit, and the trials of its search up to now."""
-
-    fit: PlannedFit
-    folder: Path
-    outcome: Outcome
-
-    @property
-    def ended(self) -> list[dict[str, Any]]:
-        """The trials that ended, with a model or without."""
-        return [row for row in self.outcome.rows if row["state"] not in ("running", "waiting")]
-
-    @property
-    def remaining(self) -> int:
-        """How many trials are still to be run."""
-        return max(0, self.fit.trials - len(self.ended))
-
-    @property
-    def seconds_each(self) -> float | None:
-        """The mean duration of its trials; None before one has ended with a model."""
-        seconds = [row["seconds"] for row in self.outcome.complete]
-        return mean(seconds) if seconds else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready: the plan and how far it is."""
-        best = self.outcome.best
-        return {
-            **self.fit.to_dict(),
-            "done": len(self.ended),
-            "failed": sum(row["state"] == "failed" for row in self.ended),
-            "remaining": self.remaining,
-            "seconds_each": self.seconds_each,
-            "valid_mrr": None if best is None else best["mrr"],
-        }
 
 
 @dataclass(frozen=True)
@@ -68,45 +29,42 @@ class Progress:
 
     plan: StudyPlan
     out: Path
-    states: tuple[FitState, ...]
     workers: int
 
     @property
     def done(self) -> int:
         """Trials that ended."""
-        return sum(len(state.ended) for state in self.states)
+        return sum(len(fit.ended) for fit in self.plan.fits)
 
     @property
     def remaining(self) -> int:
         """Trials that are still to be run."""
-        return sum(state.remaining for state in self.states)
+        return sum(fit.remaining for fit in self.plan.fits)
 
     @property
     def unknown(self) -> list[str]:
         """The models of which no trial has ended yet, so that their time is not known."""
-        names = (s.fit.model for s in self.states if s.remaining and self._seconds(s) is None)
-        return list(dict.fromkeys(names))
+        waiting = [fit for fit in self.plan.fits if fit.remaining]
+        return list(dict.fromkeys(fit.model for fit in waiting if self._seconds(fit) is None))
 
     @property
     def seconds_left(self) -> float | None:
         """For all remaining trials but those of `unknown` models; None where all are unknown."""
         known = [
-            state.remaining * seconds
-            for state in self.states
-            if state.remaining and (seconds := self._seconds(state)) is not None
+            fit.remaining * seconds
+            for fit in self.plan.fits
+            if fit.remaining and (seconds := self._seconds(fit)) is not None
         ]
-        if not known:
-            return None if self.remaining else 0.0
-        return sum(known) / self.workers
+        return sum(known) / self.workers if known or not self.remaining else None
 
-    def _seconds(self, state: FitState) -> float | None:
+    def _seconds(self, fit: PlannedFit) -> float | None:
         """Of one trial: the mean of its own fit, else of the nearest size of the same model, times
         how much more there is to compute."""
-        size = state.fit.recipe.model.entity_dim
+        size = fit.recipe.model.entity_dim
         known = [
-            (abs(other.fit.recipe.model.entity_dim - size), each * state.fit.work / other.fit.work)
-            for other in (state, *self.states)
-            if other.fit.model == state.fit.model and (each := other.seconds_each) is not None
+            (abs(other.recipe.model.entity_dim - size), each * fit.work / other.work)
+            for other in (fit, *self.plan.fits)
+            if other.model == fit.model and (each := other.seconds_each) is not None
         ]
         return min(known, key=lambda pair: pair[0])[1] if known else None
 
@@ -126,17 +84,17 @@ class Progress:
             Column("fit", "name"),
             Column("model", "model"),
             Column("d_e", "entity_dim", "d"),
-            Column("d_r", "shown_relation_dim"),
+            Column("d_r", "relation_dim"),
             Column("grid", "space"),
             Column("points", "points", ",d"),
             *(Column(key, key, "d") for key in ("trials", "done", "failed")),
             Column("s / trial", "seconds_each", ",.1f"),
             Column("valid MRR", "valid_mrr", ".4f"),
         ]
-        rows = [state.to_dict() for state in self.states]
+        rows = [fit.to_dict() for fit in self.plan.fits]
         for row in rows:
-            searched = "model.relation_dim" in row["searched"]
-            row["shown_relation_dim"] = "searched" if searched else row["relation_dim"]
+            if "model.relation_dim" in row["searched"]:
+                row["relation_dim"] = "searched"
         return Table("The fits of the study", columns, rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -149,7 +107,7 @@ class Progress:
             "remaining": self.remaining,
             "seconds_left": self.seconds_left,
             "seconds_left_without": self.unknown,
-            "plan": [state.to_dict() for state in self.states],
+            "plan": [fit.to_dict() for fit in self.plan.fits],
         }
 
 
@@ -169,20 +127,20 @@ class StudyResult:
             **self.progress.to_dict(),
             "fits": [
                 {
-                    "name": state.fit.name,
-                    "run": str(self.runs[state.fit.name]),
+                    "name": fit.name,
+                    "run": str(self.runs[fit.name]),
                     "trial": best["number"],
                     "valid_mrr": best["mrr"],
                     "effective_parameters": best["effective_parameters"],
-                    "parameters": state.outcome.values(best),
+                    "parameters": fit.outcome.values(best),
                 }
-                for state in self.progress.states
-                if (best := state.outcome.best) is not None
+                for fit in self.progress.plan.fits
+                if (best := fit.outcome.best) is not None
             ],
             "failed": [
-                {"name": state.fit.name, "reason": _reason(state)}
-                for state in self.progress.states
-                if state.ended and state.outcome.best is None
+                {"name": fit.name, "reason": fit.reason}
+                for fit in self.progress.plan.fits
+                if fit.ended and fit.outcome.best is None
             ],
             "comparison": {
                 "split": self.comparison.fits.split,
@@ -195,11 +153,23 @@ class StudyResult:
 
 
 def progress_of(plan: StudyPlan, out: Path, workers: int = 1) -> Progress:
-    """Read how far the study in a folder is; nothing is written."""
-    _check_folder(plan, out)
-    folders = [out / "searches" / fit.name for fit in plan.fits]
-    outcomes = [outcome_so_far(folder) or Outcome([], [], {}) for folder in folders]
-    return Progress(plan, out, tuple(map(FitState, plan.fits, folders, outcomes)), workers)
+    """Read how far the study in a folder is, which may be a free one; nothing is written."""
+    path = out / PLAN_FILE
+    if path.is_file():
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))["digest"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StudyError(f"{path} is damaged ({error})") from None
+        if known != plan.digest:
+            raise StudyError(f"{out} holds the study of another graph; choose another --out")
+    elif not is_free(out):
+        raise StudyError(f"{out} exists and holds no study; choose another --out")
+    outcomes = [outcome_so_far(_search(out, fit)) for fit in plan.fits]
+    fits = [
+        replace(fit, outcome=outcome) if outcome else fit
+        for fit, outcome in zip(plan.fits, outcomes, strict=True)
+    ]
+    return Progress(replace(plan, fits=tuple(fits)), out, workers)
 
 
 def run_study(
@@ -217,18 +187,18 @@ def run_study(
     except OSError as error:
         raise StudyError(f"{out} cannot be written: {error}") from None
     console = error_console()
-    for number, state in enumerate(now.states, start=1):
+    for number, fit in enumerate(plan.fits, start=1):
         if progress:
-            place = f"fit {number} of {len(now.states)}, {state.fit.name}"
+            place = f"fit {number} of {len(plan.fits)}, {fit.name}"
             console.print(f"study: {place}; {now.line()}", markup=False)
         try:
             run_search(
-                state.fit.recipe,
-                state.fit.space,
-                out=state.folder,
-                trials=state.fit.trials,
+                fit.recipe,
+                fit.space,
+                out=_search(out, fit),
+                trials=fit.trials,
                 sampler="paper",
-                study=state.fit.name,
+                study=fit.name,
                 workers=workers,
                 seed=plan.seed,
                 judge=False,
@@ -237,7 +207,7 @@ def run_study(
             )
         except NoModelError as error:
             if progress:
-                console.print(f"study: {state.fit.name} has no model: {error}", markup=False)
+                console.print(f"study: {fit.name} has no model: {error}", markup=False)
         now = progress_of(plan, out, workers)
     return now
 
@@ -251,12 +221,13 @@ def compare_study(
     """
     plan, out = now.plan, now.out
     runs: dict[str, Path] = {}
-    for state in sorted(now.states, key=lambda state: plan.place(state.fit)):
-        name, best = state.fit.name, state.outcome.best
-        for row in state.outcome.complete if all_fits else [best] if best else []:
-            runs[name if row is best else f"{name}/{row['number']}"] = run_of(state.folder, row)
+    for fit in sorted(plan.fits, key=plan.place):
+        best = fit.outcome.best
+        for row in fit.outcome.complete if all_fits else [best] if best else []:
+            name = fit.name if row is best else f"{fit.name}/{row['number']}"
+            runs[name] = run_of(_search(out, fit), row)
     if not runs:
-        reasons = [_reason(state) for state in now.states if state.ended]
+        reasons = [fit.reason for fit in plan.fits if fit.ended]
         why = f": {reasons[0]}" if reasons else "; run the study without --compare-only"
         raise StudyError(f"{out}: no trial has ended with a model{why}")
     fits = read_fits(
@@ -264,25 +235,10 @@ def compare_study(
     )
     comparison = compare_fits(fits, options)
     result = StudyResult(now, runs, comparison, comparison.write(out))
-    write_json(out / RESULT_FILE, result.to_dict())
+    write_json(out / "result.json", result.to_dict())
     return result
 
 
-def _reason(state: FitState) -> str:
-    """Why a fit has no model."""
-    return next((str(row["reason"]) for row in state.ended if row["reason"]), "no trial has ended")
-
-
-def _check_folder(plan: StudyPlan, out: Path) -> None:
-    """See that the folder is free, or belongs to a study of the same graph."""
-    path = out / PLAN_FILE
-    if not path.is_file():
-        if not is_free(out):
-            raise StudyError(f"{out} exists and holds no study; choose another --out")
-        return
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))["digest"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StudyError(f"{path} is damaged ({error})") from None
-    if known != plan.digest:
-        raise StudyError(f"{out} holds the study of another graph; choose another --out")
+def _search(out: Path, fit: PlannedFit) -> Path:
+    """The folder of a fit's search."""
+    return out / "searches" / fit.name
