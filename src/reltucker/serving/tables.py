@@ -6,12 +6,12 @@ import polars as pl
 
 from reltucker.atomic import write_with
 from reltucker.errors import ReltuckerError
-from reltucker.graph import read_triples
+from reltucker.graph import read_names
 
 
 def read_questions(path: Path) -> pl.DataFrame:
     """Rows (subject, relation, object), one of them `?`, from any table format of triples."""
-    return read_triples(path)
+    return read_names(path)
 
 
 def check_answer_file(path: Path) -> None:
