@@ -90,9 +90,9 @@ def _number(frame: pl.DataFrame, triples: Triples, train_rows: int) -> list[tupl
     for columns in ([0, 2], [1]):
         width = len(columns)
         flat = np.stack([codes[c] for c in columns], axis=1).ravel()
-        first = np.full(int(flat.max()) + 1, len(flat), dtype=np.int64)
+        first = np.full(int(flat.max()) + 1, len(flat), dtype=np.uint32)
         # Of several assignments to one place the last one stays, hence backwards.
-        first[flat[::-1]] = np.arange(len(flat) - 1, -1, -1)
+        first[flat[::-1]] = np.arange(len(flat), dtype=np.uint32)[::-1]
         # Marking the first positions puts them in order without a sort.
         is_first = np.zeros(len(flat) + 1, dtype=bool)
         is_first[first] = True

@@ -45,7 +45,8 @@ def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:
             return f"_:{label}"
         return f"_:{path.name}#{numbers.setdefault(label, len(numbers) + 1)}"
 
-    rows: list[tuple[str, str, str]] = []
+    columns: tuple[list[str], ...] = ([], [], [])
+    subjects, relations, objects = columns
     literals = 0
     try:
         for quad in parse(content, format=rdf_format):
@@ -54,7 +55,9 @@ def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:
             if subject is None or object_ is None:
                 literals += 1
             else:
-                rows.append((subject, quad.predicate.value, object_))
+                subjects.append(subject)
+                relations.append(quad.predicate.value)
+                objects.append(object_)
     except (SyntaxError, ValueError) as cause:
         line = getattr(cause, "lineno", None) or _line_of_error(content, rdf_format)
         reason = str(cause.args[0] if cause.args else cause).splitlines()[0]
@@ -63,7 +66,7 @@ def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:
             f"{path}, line {line}: not valid {rdf_format.name} ({reason}); "
             "correct the line or the file's suffix"
         ) from cause
-    frame = pl.DataFrame(rows, schema=dict.fromkeys(TRIPLES, pl.String), orient="row")
+    frame = pl.DataFrame(columns, schema=dict.fromkeys(TRIPLES, pl.String), orient="col")
     return replace(from_frame(frame, TRIPLES, str(path)), literals=literals)
 
 

@@ -147,7 +147,7 @@ def _columns_of(source: Iterable[Any], origin: str) -> list[list[Any]]:
         rows = source.tolist() if isinstance(source, np.ndarray) else list(source)
     except TypeError as cause:
         raise GraphError(
-            f"{origin} are a {type(source).__name__}; give a path, a frame or triples"
+            f"{origin} are of type {type(source).__name__}; give a path, a frame or triples"
         ) from cause
     for number, row in enumerate(rows, 1):
         if not isinstance(row, tuple | list) or len(row) != 3:
