@@ -22,7 +22,7 @@ SPLITS: tuple[SplitName, ...] = get_args(SplitName)
 
 Triples = npt.NDArray[np.int32]
 
-_DAMAGE = (*POLARS_FAILURES, SafetensorError, KeyError)
+_DAMAGE: tuple[type[BaseException], ...] = (*POLARS_FAILURES, SafetensorError, KeyError)
 
 
 @dataclass(frozen=True, eq=False)
