@@ -24,7 +24,12 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    _flush_folder(path.parent)
+    if os.name == "posix":  # which alone lets a folder be opened, to make the rename durable
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -50,22 +55,9 @@ def write_with(path: Path, writer: Callable[[Path], Any]) -> None:
 
 
 def is_free(folder: Path) -> bool:
-    """Whether a folder is missing or empty; what a killed process left half-written counts not."""
+    """Whether a folder is missing or empty; half-written files of a killed process do not count."""
     if not folder.exists():
         return True
-    return folder.is_dir() and all(_is_temporary(path) for path in folder.iterdir())
-
-
-def _is_temporary(path: Path) -> bool:
-    return path.name.startswith(".") and path.name.endswith(".tmp")
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename durable; only POSIX lets a folder be opened for that."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return folder.is_dir() and all(
+        path.name.startswith(".") and path.name.endswith(".tmp") for path in folder.iterdir()
+    )

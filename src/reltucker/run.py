@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -66,18 +66,16 @@ class Evaluation:
 
     def frame(self) -> pl.DataFrame:
         """A row for each protocol; with a break-down, for each of its groups and protocols."""
-        if self.breakdown is None:
-            rows = [{"protocol": p, **self.metrics[p].to_dict()} for p in PROTOCOLS]
-        else:
-            rows = [
-                {
-                    **{k: v for k, v in group.items() if k not in PROTOCOLS},
-                    "protocol": p,
-                    **group[p],
-                }
-                for group in self.breakdown[1]
-                for p in PROTOCOLS
-            ]
+        whole = {protocol: self.metrics[protocol].to_dict() for protocol in PROTOCOLS}
+        rows = [
+            {
+                **{key: value for key, value in group.items() if key not in PROTOCOLS},
+                "protocol": protocol,
+                **group[protocol],
+            }
+            for group in (self.breakdown[1] if self.breakdown else [whole])
+            for protocol in PROTOCOLS
+        ]
         return pl.DataFrame(rows)
 
 
@@ -119,8 +117,8 @@ class Run:
         return self
 
     def describe(self) -> dict[str, Any]:
-        """The model's sizes, JSON-ready: in the fixed-core view, and under `constrained` in the
-        other one."""
+        """The model's sizes, JSON-ready: in the fixed-core view and, under `constrained`, in the
+        view with a constrained core."""
         model = self.model
         return {
             "model": self.recipe.model.name,
@@ -140,8 +138,8 @@ class Run:
         sample: int | None = None,
         progress: bool = True,
     ) -> Evaluation:
-        """Rank the split's triples in both directions, under all protocols; with `sample`, so many
-        of them, drawn at random but the same for every run on the graph."""
+        """Rank the split's triples in both directions, under all protocols; with `sample`, only so
+        many of them, drawn at random but the same ones for every run on the graph."""
         began = time.monotonic()
         model, graph = self.model, self.graph
         triples = graph.split(split)
@@ -197,16 +195,9 @@ class Run:
                 parsed.append(parse_question(self.graph, *question))
             except ReltuckerError as error:
                 raise type(error)(f"question {number}: {error}") from None
+        ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
         with track("predicting", len(parsed), "questions", progress) as advance:
-            return answer(
-                self.model,
-                self.graph,
-                parsed,
-                top=top,
-                known=known,
-                held_out=held_out,
-                advance=advance,
-            )
+            return ask(parsed, advance=advance)
 
     def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
         """Write the embeddings and the core for other tools; returns the files."""

@@ -20,7 +20,6 @@ from reltucker.errors import GraphError
 from reltucker.graph import describe_graph, load_graph
 from reltucker.graph.catalog import (
     ENTRIES,
-    Archive,
     CatalogEntry,
     Statistics,
     cache_folder,
@@ -78,18 +77,16 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
         folder.mkdir(exist_ok=True)
         (folder / "Tiny.tar.gz").write_bytes(content)
         digest = hashlib.sha256(content).hexdigest()
-        archive = Archive("http://127.0.0.1:9/Tiny.tar.gz", digest, STATISTICS)
-        monkeypatch.setitem(ENTRIES, "tiny", CatalogEntry("tiny", "a test graph", archive))
+        url = "http://127.0.0.1:9/Tiny.tar.gz"
+        entry = CatalogEntry("tiny", "a test graph", url, digest, STATISTICS)
+        monkeypatch.setitem(ENTRIES, "tiny", entry)
         return folder
 
     return put
 
 
 def change(monkeypatch: pytest.MonkeyPatch, **values: object) -> None:
-    archive = ENTRIES["tiny"].archive
-    assert archive is not None
-    entry = replace(ENTRIES["tiny"], archive=replace(archive, **values))
-    monkeypatch.setitem(ENTRIES, "tiny", entry)
+    monkeypatch.setitem(ENTRIES, "tiny", replace(ENTRIES["tiny"], **values))
 
 
 def assert_refused(folder: Path, cache: Path, message: str) -> str:
@@ -106,10 +103,8 @@ def assert_refused(folder: Path, cache: Path, message: str) -> str:
 def test_catalog_lists_built_in_and_published() -> None:
     assert list(ENTRIES) == ["families", "fb15k-237", "wn18rr"]
     assert [entry.is_available for entry in ENTRIES.values()] == [True, False, False]
-    archive = ENTRIES["fb15k-237"].archive
-    assert archive is not None
-    assert archive.file_name == "FB15k-237.tar.gz"
-    assert archive.labels_name == "FB15k-237.labels.tsv"
+    assert ENTRIES["fb15k-237"].file_name == "FB15k-237.tar.gz"
+    assert ENTRIES["fb15k-237"].labels_name == "FB15k-237.labels.tsv"
 
 
 def test_cache_folder(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
@@ -183,7 +178,7 @@ def test_checksum_that_differs_names_both_sums(publish: Publish, cache: Path) ->
 
 def test_other_statistics(publish: Publish, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = publish(packed(splits()))
-    change(monkeypatch, statistics=replace(STATISTICS, entities=5, seen_test=2))
+    change(monkeypatch, statistics=STATISTICS._replace(entities=5, seen_test=2))
     message = assert_refused(source, cache, "entities is 4 instead of 5, seen_test is 1 instead of")
     assert "relations" not in message
 
@@ -387,20 +382,18 @@ DATASETS = Path(
 @pytest.mark.datasets
 @pytest.mark.parametrize("name", ["fb15k-237", "wn18rr"])
 def test_published_graphs(name: str) -> None:
-    archive = ENTRIES[name].archive
-    assert archive is not None
-    if not (DATASETS / archive.file_name).is_file():
-        pytest.skip(f"{archive.file_name} is not in {DATASETS}; RELTUCKER_DATASETS names a folder")
+    entry, expected = ENTRIES[name], ENTRIES[name].statistics
+    assert expected is not None
+    if not (DATASETS / entry.file_name).is_file():
+        pytest.skip(f"{entry.file_name} is not in {DATASETS}; RELTUCKER_DATASETS names a folder")
     fetch(name, source_folder=DATASETS)
     graph = load_graph(name)
-    assert Statistics.of(graph) == archive.statistics
+    assert Statistics.of(graph) == expected
     described = describe_graph(graph)
-    assert described["triples"]["train"] == archive.statistics.train
-    assert described["seen_triples"]["test"] == archive.statistics.seen_test
-    assert described["unseen_entities"] == (
-        archive.statistics.entities - archive.statistics.seen_entities
-    )
-    assert sum(described["relation_kinds"].values()) == archive.statistics.relations
+    assert described["triples"]["train"] == expected.train
+    assert described["seen_triples"]["test"] == expected.seen_test
+    assert described["unseen_entities"] == expected.entities - expected.seen_entities
+    assert sum(described["relation_kinds"].values()) == expected.relations
     label = {"fb15k-237": ("/m/010016", "Denton"), "wn18rr": ("00001740", "breathe.v.01")}[name]
-    if (DATASETS / archive.labels_name).is_file():
+    if (DATASETS / entry.labels_name).is_file():
         assert graph.entities.label(graph.entities.find(label[0])) == label[1]

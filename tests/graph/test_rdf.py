@@ -7,7 +7,7 @@ import pytest
 import zstandard
 
 from reltucker.errors import GraphError
-from reltucker.graph.rdf import FORMATS, read_rdf
+from reltucker.graph.sources import read_file
 
 NT = b"""<http://x/a> <http://x/r> <http://x/b> .
 _:n1 <http://x/r> <http://x/a> .
@@ -28,8 +28,7 @@ NQ = NT.replace(b"<http://x/b> .", b"<http://x/b> <http://x/graph> .")
 def read(folder: Path, name: str, content: bytes) -> tuple[list[tuple[str, ...]], int]:
     path = folder / name
     path.write_bytes(content)
-    suffix = next(s for s in path.suffixes if s in FORMATS)
-    table = read_rdf(path, FORMATS[suffix])
+    table = read_file(path)
     return table.frame.rows(), table.literals
 
 

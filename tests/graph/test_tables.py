@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from reltucker.errors import GraphError
 from reltucker.graph import tables
+from reltucker.graph.sources import read_file
 from reltucker.graph.tables import TRIPLES, from_frame, read_parquet, read_text
 
 GOOD = b"a\tr\tb\nc\tr\td\n"
@@ -31,17 +32,15 @@ rows_of_names = st.lists(st.tuples(names, names, names), min_size=1, max_size=20
 )
 
 
-def read(
-    folder: Path, content: bytes, name: str = "train.tsv", quoted: bool = False
-) -> list[tuple[str, ...]]:
+def read(folder: Path, content: bytes, name: str = "train.tsv") -> list[tuple[str, ...]]:
     path = folder / name
     path.write_bytes(content)
-    return read_text(path, TRIPLES, quoted=quoted).frame.rows()
+    return read_file(path).frame.rows()
 
 
 def failure(folder: Path, content: bytes, name: str = "train.tsv") -> str:
     with pytest.raises(GraphError) as caught:
-        read(folder, content, name, quoted=name.endswith("csv"))
+        read(folder, content, name)
     message = str(caught.value)
     assert "\n" not in message
     assert str(folder / name) in message
@@ -77,7 +76,7 @@ def test_any_names_come_back_from_csv(
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     content = text.getvalue().encode()
-    assert read(tmp_path_factory.mktemp("t"), content, "train.csv", quoted=True) == rows
+    assert read(tmp_path_factory.mktemp("t"), content, "train.csv") == rows
 
 
 @settings(max_examples=300, deadline=None)
@@ -123,7 +122,7 @@ def test_spaces_around_a_name_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_stray_quote_in_csv_is_kept(tmp_path: Path) -> None:
-    assert read(tmp_path, b'a,r,5" disk\nc,r,d\n', "t.csv", quoted=True)[0][2] == '5" disk'
+    assert read(tmp_path, b'a,r,5" disk\nc,r,d\n', "t.csv")[0][2] == '5" disk'
 
 
 @pytest.mark.parametrize(("line", "found"), [(b"a\tr\n", 2), (b"a\tr\tb\tc\n", 4), (b"a\n", 1)])
@@ -263,7 +262,7 @@ def test_damaged_parquet_is_named(tmp_path: Path) -> None:
 def test_empty_parquet_is_called_empty(tmp_path: Path) -> None:
     path = parquet(tmp_path, pl.DataFrame(schema=dict.fromkeys("spo", pl.String)))
     with pytest.raises(GraphError, match="is empty"):
-        read_parquet(path, TRIPLES)
+        read_file(path)
 
 
 @pytest.mark.parametrize("columns", ["subject relation object", "Head Relation Tail", "s p o"])

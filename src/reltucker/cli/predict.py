@@ -39,8 +39,9 @@ def command(
 
     Example: reltucker predict runs/mine 'Alma Berger' born_in '?' --top 5
     """
+    from reltucker.graph import read_names
     from reltucker.run import open_run
-    from reltucker.serving.tables import check_answer_file, read_questions, write_answers
+    from reltucker.serving.tables import check_answer_file, write_answers
 
     if out is not None:
         check_answer_file(out)
@@ -49,7 +50,7 @@ def command(
     if questions is not None:
         if any(part is not None for part in question):
             raise ReltuckerError("give one question on the command line or --questions, not both")
-        rows = read_questions(questions).iter_rows()
+        rows = read_names(questions).iter_rows()
         answers = opened.predict_many(rows, top=top, known=known, held_out=held_out)
     elif None in question:
         example = "reltucker predict RUN SUBJECT RELATION '?'"

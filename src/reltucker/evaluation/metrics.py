@@ -10,7 +10,7 @@ HITS = (1, 3, 10)
 
 @dataclass(frozen=True)
 class Metrics:
-    """Averages over queries. All are None-free numbers; without any query they are 0."""
+    """Averages over queries; 0 where there are no queries."""
 
     mrr: float
     mean_rank: float

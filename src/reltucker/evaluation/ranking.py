@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -111,34 +111,35 @@ def _rank_direction(
     queries = ordered[fresh]
     known_starts, known_counts = index.ranges(index.query_of(queries))
 
-    device = model.E.device
+    def tensor(values: npt.NDArray[Any]) -> Tensor:
+        return torch.from_numpy(values).to(model.E.device)
+
     entities = model.candidates(direction)
-    answers = torch.from_numpy(index.answers).to(device)
-    splits = torch.from_numpy(index.splits).to(device)
+    answers, splits = index.answers, index.splits
     if split != "test":
-        # Answers known from test only must not be filtered: their tags say so to every protocol,
-        # hence such entries are left out of the rows altogether.
-        answers, splits, known_starts, known_counts = _without_test(
-            index.answers, index.splits, known_starts, known_counts, device
-        )
+        # Answers known from test only must not be filtered: they are taken out of the rows.
+        kept = splits < 2
+        before = np.concatenate([[0], np.cumsum(kept)])
+        answers, splits = answers[kept], splits[kept]
+        known_counts = before[known_starts + known_counts] - before[known_starts]
+        known_starts = before[known_starts]
+    known_answers, known_splits = tensor(answers), tensor(splits)
     block = max(16, min(len(queries), SCORE_BLOCK_BYTES // (4 * len(entities))))
     buffer = entities.new_empty(block, len(entities))
     for begin in range(0, len(queries), block):
         end = min(begin + block, len(queries))
         asked_rows = slice(*np.searchsorted(query_of, [begin, end]))
-        first = torch.from_numpy(queries[begin:end, given].astype(np.int64)).to(device)
-        relation = torch.from_numpy(queries[begin:end, 1].astype(np.int64)).to(device)
-        vectors = model.queries(direction, first, relation)
-        scores = torch.mm(vectors, entities.t(), out=buffer[: end - begin])
+        first, relation = queries[begin:end, [given, 1]].astype(np.int64).T.copy()
+        vectors = model.queries(direction, tensor(first), tensor(relation))
         result = rank_by_counting(
-            scores,
-            torch.from_numpy(query_of[asked_rows] - begin).to(device),
-            torch.from_numpy(ordered[asked_rows, asked].astype(np.int64)).to(device),
+            torch.mm(vectors, entities.t(), out=buffer[: end - begin]),
+            tensor(query_of[asked_rows] - begin),
+            tensor(ordered[asked_rows, asked].astype(np.int64)),
             graph.seen_entities,
-            torch.from_numpy(known_starts[begin:end]).to(device),
-            torch.from_numpy(known_counts[begin:end]).to(device),
-            answers,
-            splits,
+            tensor(known_starts[begin:end]),
+            tensor(known_counts[begin:end]),
+            known_answers,
+            known_splits,
         ).cpu()
         if not torch.isfinite(result).all():
             raise ScoreError(
@@ -148,21 +149,3 @@ def _rank_direction(
         ranks[order[asked_rows]] = result.numpy()
         if advance is not None:
             advance(asked_rows.stop - asked_rows.start)
-
-
-def _without_test(
-    answers: npt.NDArray[np.int32],
-    splits: npt.NDArray[np.uint8],
-    starts: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.int64],
-    device: torch.device,
-) -> tuple[Tensor, Tensor, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The answer rows with the entries that are known from test only taken out."""
-    kept = splits < 2
-    before = np.concatenate([[0], np.cumsum(kept)])
-    return (
-        torch.from_numpy(answers[kept]).to(device),
-        torch.from_numpy(splits[kept]).to(device),
-        before[starts],
-        before[starts + counts] - before[starts],
-    )

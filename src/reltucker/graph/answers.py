@@ -79,16 +79,16 @@ class AnswerIndex:
         tags = packed.astype(np.uint8)
         tags &= 3
         packed >>= 2
-        kept = _starts(packed)
+        kept = starts(packed)
         if not kept.all():
             packed, tags = packed[kept], tags[kept]
         # The cast drops the upper bits, and an answer has at most 31.
         answers = packed.astype(np.int32)
         answers &= (1 << bits) - 1
         packed >>= bits
-        starts = np.flatnonzero(_starts(packed))
-        offsets = np.append(starts, len(packed)).astype(np.int64)
-        keys = packed[starts] if distinct is None else distinct
+        begins = np.flatnonzero(starts(packed))
+        offsets = np.append(begins, len(packed)).astype(np.int64)
+        keys = packed[begins] if distinct is None else distinct
         return cls(direction, width, keys, offsets, answers, tags)
 
     def __len__(self) -> int:
@@ -123,8 +123,8 @@ class AnswerIndex:
         return AnswerRows(rows, self.answers[flat].astype(np.int64), self.splits[flat])
 
 
-def _starts(ascending: Keys) -> npt.NDArray[np.bool_]:
+def starts(ascending: Keys) -> npt.NDArray[np.bool_]:
     """Which entries differ from the one before them."""
-    starts = np.ones(len(ascending), dtype=bool)
-    np.not_equal(ascending[1:], ascending[:-1], out=starts[1:])
-    return starts
+    fresh = np.ones(len(ascending), dtype=bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=fresh[1:])
+    return fresh

@@ -3,23 +3,17 @@
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from reltucker.errors import GraphError
+from reltucker.graph.answers import Keys, starts
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName, Triples
-from reltucker.graph.sources import read_labels
+from reltucker.graph.sources import read_names
 from reltucker.graph.splitting import split_triples
-from reltucker.graph.tables import NameTable, bad_names
+from reltucker.graph.tables import LABELS, NameTable, bad_names
 from reltucker.graph.vocabulary import Vocabulary
-
-BLOCK = 2**18
-"""Rows that are numbered at a time: what a processor's cache holds."""
-
-Keys: TypeAlias = npt.NDArray[np.int64]
 
 
 class GraphWarning(UserWarning):
@@ -65,11 +59,9 @@ def build_graph(
             )
     entity_labels = relation_labels = None
     if labels is not None:
-        known = read_labels(labels)
-        entity_labels, relation_labels = (
-            _labels(entity_names, known),
-            _labels(relation_names, known),
-        )
+        known = read_names(labels, LABELS).unique("id", keep="first", maintain_order=True)
+        entity_labels = _labels(entity_names, known)
+        relation_labels = _labels(relation_names, known)
         used = pl.concat([entity_names, relation_names])
         counts["labels_unused"] = known.height - int(known["id"].is_in(used.implode()).sum())
     return KnowledgeGraph(
@@ -94,28 +86,22 @@ def _number(frame: pl.DataFrame, triples: Triples, train_rows: int) -> list[tupl
     categorical = frame.select(pl.all().cast(pl.Categorical))
     codes = [column.to_physical().to_numpy() for column in categorical]
     del categorical
-    blocks = [slice(i, i + BLOCK) for i in range(0, frame.height, BLOCK)]
     numbered = []
     for columns in ([0, 2], [1]):
         width = len(columns)
-        never = width * frame.height
-        size = max(int(codes[c].max()) for c in columns) + 1
-        first = np.full(size, never, dtype=np.int64)
-        for block in reversed(blocks):
-            # Of several assignments to one place the last one stays, hence backwards.
-            backwards = np.stack([codes[c][block] for c in columns], axis=1).ravel()[::-1]
-            start = width * block.start
-            first[backwards] = np.arange(start + len(backwards) - 1, start - 1, -1)
+        flat = np.stack([codes[c] for c in columns], axis=1).ravel()
+        first = np.full(int(flat.max()) + 1, len(flat), dtype=np.uint32)
+        # Of several assignments to one place the last one stays, hence backwards.
+        first[flat[::-1]] = np.arange(len(flat), dtype=np.uint32)[::-1]
         # Marking the first positions puts them in order without a sort.
-        is_first = np.zeros(never, dtype=bool)
-        is_first[first[first < never]] = True
-        positions = np.flatnonzero(is_first)
-        rows, offsets = np.divmod(positions, width)
-        ids = np.empty(size, dtype=np.int32)
-        ids[np.choose(offsets, [codes[c][rows] for c in columns])] = np.arange(len(rows))
+        is_first = np.zeros(len(flat) + 1, dtype=bool)
+        is_first[first] = True
+        positions = np.flatnonzero(is_first[:-1])
+        ids = np.empty(len(first), dtype=np.int32)
+        ids[flat[positions]] = np.arange(len(positions))
         for c in columns:
-            for block in blocks:
-                triples[block, c] = ids[codes[c][block]]
+            triples[:, c] = ids[codes[c]]
+        rows, offsets = np.divmod(positions, width)
         names = frame.to_series(columns[0]).gather(rows)
         if width == 2:
             in_second = pl.Series(offsets == 1)
@@ -144,21 +130,17 @@ def _without_duplicates(
     splits: list[Triples] = []
     for split, part, own in zip(SPLITS, np.split(triples, ends), np.split(keys, ends), strict=True):
         ordered = np.sort(own)
-        fresh = np.ones(len(own), dtype=bool)
-        np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+        fresh = starts(ordered)
         if not fresh.all():
             # Sorting row numbers along would cost more than to look for the few repeated keys.
-            repeated = pl.Series(ordered[~fresh]).unique()
-            rows = pl.Series(own).is_in(repeated.implode()).arg_true().to_numpy()
-            _, first = np.unique(own[rows], return_index=True)
-            part = np.delete(part, np.delete(rows, first), axis=0)
+            rows = pl.Series(own).is_in(pl.Series(ordered[~fresh]).implode()).arg_true()
+            is_later = ~pl.Series(own).gather(rows).is_first_distinct()
+            part = np.delete(part, rows.filter(is_later), axis=0)
             ordered = ordered[fresh]
         counts[f"duplicates_{split}"] = len(own) - len(part)
         known = np.zeros(len(ordered), dtype=bool)
         for earlier in before:
-            if len(earlier):
-                place = np.minimum(np.searchsorted(earlier, ordered), len(earlier) - 1)
-                known |= earlier[place] == ordered
+            known |= np.searchsorted(earlier, ordered, "right") > np.searchsorted(earlier, ordered)
         counts[f"overlap_{split}"] = int(known.sum())
         before.append(ordered)
         splits.append(part)

@@ -6,18 +6,19 @@ import os
 import shutil
 import tarfile
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import platformdirs
-from rapidfuzz import process
 
 from reltucker.atomic import write_bytes
 from reltucker.errors import GraphError
 from reltucker.graph.building import build_graph
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph
 from reltucker.graph.sources import read_folder
+from reltucker.graph.vocabulary import Vocabulary
 
 CACHE_VARIABLE = "RELTUCKER_HOME"
 SUFFIXES = (".txt", ".tsv")
@@ -28,8 +29,7 @@ UNPACKED_LIMIT = 256 << 20
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError, ValueError, OverflowError)
 
 
-@dataclass(frozen=True)
-class Statistics:
+class Statistics(NamedTuple):
     """What the published graph contains; `seen_...` counts what has all its names in train."""
 
     seen_entities: int
@@ -50,12 +50,19 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class Archive:
-    """A published file: where it is, and what it must be."""
+class CatalogEntry:
+    """A graph with a name, and the published archive that holds it; without one it is built in."""
 
-    url: str
-    sha256: str
-    statistics: Statistics
+    name: str
+    summary: str
+    url: str = ""
+    sha256: str = ""
+    statistics: Statistics | None = None
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether there is nothing to fetch."""
+        return not self.url
 
     @property
     def file_name(self) -> str:
@@ -67,15 +74,6 @@ class Archive:
         """The name of the labels file that may stand beside the archive."""
         return self.file_name.removesuffix(".tar.gz") + ".labels.tsv"
 
-
-@dataclass(frozen=True)
-class CatalogEntry:
-    """A graph with a name; without an archive it is built in."""
-
-    name: str
-    summary: str
-    archive: Archive | None = None
-
     @property
     def folder(self) -> Path:
         """Where the fetched files are kept."""
@@ -84,36 +82,30 @@ class CatalogEntry:
     @property
     def is_available(self) -> bool:
         """Whether the graph can be opened without fetching it."""
-        return self.archive is None or all(
+        return self.is_built_in or all(
             any((self.folder / f"{split}{suffix}").is_file() for suffix in SUFFIXES)
             for split in SPLITS
         )
 
 
-ENTRIES: dict[str, CatalogEntry] = {
-    entry.name: entry
-    for entry in (
-        CatalogEntry("families", "invented families with their towns, work and languages"),
-        CatalogEntry(
-            "fb15k-237",
-            "Freebase facts without near-inverse relations (Toutanova and Chen, 2015)",
-            Archive(
-                "https://github.com/TimDettmers/ConvE/raw/master/FB15k-237.tar.gz",
-                "311df7930f842a02979eaa7a802484a6afe62303c07f915f1e6edbc30cbe05e8",
-                Statistics(14_505, 14_541, 237, 272_115, 17_535, 20_466, 17_526, 20_438),
-            ),
-        ),
-        CatalogEntry(
-            "wn18rr",
-            "WordNet without near-inverse relations (Dettmers et al., 2018)",
-            Archive(
-                "https://github.com/TimDettmers/ConvE/raw/master/WN18RR.tar.gz",
-                "1eb9152f804c140d163462c0d49f65e5a0b30ab5fbb375c5e3353c11a6249060",
-                Statistics(40_559, 40_943, 11, 86_835, 3_034, 3_134, 2_824, 2_924),
-            ),
-        ),
-    )
-}
+_CATALOG = (
+    CatalogEntry("families", "invented families with their towns, work and languages"),
+    CatalogEntry(
+        "fb15k-237",
+        "Freebase facts without near-inverse relations (Toutanova and Chen, 2015)",
+        "https://github.com/TimDettmers/ConvE/raw/master/FB15k-237.tar.gz",
+        "311df7930f842a02979eaa7a802484a6afe62303c07f915f1e6edbc30cbe05e8",
+        Statistics(14_505, 14_541, 237, 272_115, 17_535, 20_466, 17_526, 20_438),
+    ),
+    CatalogEntry(
+        "wn18rr",
+        "WordNet without near-inverse relations (Dettmers et al., 2018)",
+        "https://github.com/TimDettmers/ConvE/raw/master/WN18RR.tar.gz",
+        "1eb9152f804c140d163462c0d49f65e5a0b30ab5fbb375c5e3353c11a6249060",
+        Statistics(40_559, 40_943, 11, 86_835, 3_034, 3_134, 2_824, 2_924),
+    ),
+)
+ENTRIES = {entry.name: entry for entry in _CATALOG}
 
 
 def cache_folder() -> Path:
@@ -125,8 +117,7 @@ def cache_folder() -> Path:
 
 def suggestion(text: str) -> str:
     """What to write instead of a name that the catalog does not have."""
-    matches = process.extract(text[:200].lower(), list(ENTRIES), limit=2, score_cutoff=60)
-    nearest = " or ".join(repr(match) for match, _, _ in matches)
+    nearest = " or ".join(map(repr, Vocabulary(list(ENTRIES)).nearest(text.lower(), 2)))
     return f"did you mean {nearest}?" if nearest else f"the catalog has {', '.join(ENTRIES)}"
 
 
@@ -139,23 +130,21 @@ def fetch(name: str, *, source_folder: Path | None = None, progress: bool = Fals
     """
     if name not in ENTRIES:
         raise GraphError(f"{name[:200]!r} is not in the catalog; {suggestion(name)}")
-    entry = ENTRIES[name]
-    archive, folder = entry.archive, entry.folder
-    if archive is None:
+    entry, folder = ENTRIES[name], ENTRIES[name].folder
+    if entry.is_built_in:
         raise GraphError(f"{name} is built in; there is nothing to fetch")
     try:
         if not entry.is_available:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(prefix=f".{name}.", dir=folder.parent) as working:
-                unpacked = _unpacked(archive, Path(working), source_folder, progress)
+                unpacked = _unpacked(entry, Path(working), source_folder, progress)
                 if not entry.is_available:  # else another process was faster
                     # A folder that lost a split; only where there is none can one be renamed to.
                     shutil.rmtree(folder, ignore_errors=True)
                     unpacked.rename(folder)
-        if source_folder is not None and not (folder / "labels.tsv").exists():
-            labels = source_folder / archive.labels_name
-            if labels.is_file():
-                write_bytes(folder / "labels.tsv", labels.read_bytes())
+        labels = None if source_folder is None else source_folder / entry.labels_name
+        if labels is not None and labels.is_file() and not (folder / "labels.tsv").exists():
+            write_bytes(folder / "labels.tsv", labels.read_bytes())
     except OSError as cause:
         raise GraphError(
             f"{name} cannot be put into the cache folder {folder.parent} ({cause}); "
@@ -164,37 +153,41 @@ def fetch(name: str, *, source_folder: Path | None = None, progress: bool = Fals
     return folder
 
 
-def _unpacked(archive: Archive, working: Path, source_folder: Path | None, progress: bool) -> Path:
+def _unpacked(
+    entry: CatalogEntry, working: Path, source_folder: Path | None, progress: bool
+) -> Path:
     """A folder in `working` with the splits of the archive, after all checks."""
     import pooch  # not needed to open what is here
 
-    path = (source_folder or working) / archive.file_name
-    origin = archive.url if source_folder is None else str(path)
+    path = (source_folder or working) / entry.file_name
+    origin = entry.url if source_folder is None else str(path)
     if source_folder is None:
         download = pooch.HTTPDownloader(progressbar=progress, chunk_size=1 << 16, timeout=30)
         try:
-            download(archive.url, str(path), None)
+            download(entry.url, str(path), None)
         except OSError as cause:
             raise GraphError(
-                f"{archive.url} could not be downloaded ({cause}); check the network, "
-                f"or name a folder that holds {archive.file_name}"
+                f"{entry.url} could not be downloaded ({cause}); check the network, "
+                f"or name a folder that holds {entry.file_name}"
             ) from cause
     elif not path.is_file():
-        raise GraphError(f"{source_folder} holds no file {archive.file_name}")
+        raise GraphError(f"{source_folder} holds no file {entry.file_name}")
     found = pooch.file_hash(str(path))
-    if found != archive.sha256:
+    if found != entry.sha256:
         raise GraphError(
             f"{origin} is not the published archive: its SHA-256 is {found} "
-            f"instead of {archive.sha256}"
+            f"instead of {entry.sha256}"
         )
     folder = working / "unpacked"
     folder.mkdir()
     _unpack(path, origin, folder)
-    counted = asdict(Statistics.of(build_graph(read_folder(folder)[0], archive.file_name)))
+    counted = Statistics.of(build_graph(read_folder(folder)[0], entry.file_name))
     differences = [
-        f"{key} is {counted[key]:,} instead of {expected:,}"
-        for key, expected in asdict(archive.statistics).items()
-        if counted[key] != expected
+        f"{key} is {count:,} instead of {wanted:,}"
+        for key, count, wanted in zip(
+            Statistics._fields, counted, entry.statistics or (), strict=True
+        )
+        if count != wanted
     ]
     if differences:
         raise GraphError(f"{origin} holds another graph than expected: {', '.join(differences)}")
@@ -222,8 +215,6 @@ def _unpack(path: Path, origin: str, folder: Path) -> None:
                 if not 0 <= member.size <= len(content):
                     raise tarfile.ReadError(f"{member.name} cannot have {member.size:,} bytes")
                 unpacked.append(split)
-                if unpacked.count(split) > 1:
-                    break
                 source = archive.extractfile(member)
                 assert source is not None, "a regular file has content"
                 write_bytes(folder / member.name, source.read())

@@ -84,37 +84,6 @@ def families(seed: int = 0) -> KnowledgeGraph:
     )
 
 
-class _Draw:
-    """Chance from a seed, from uniform floats alone.
-
-    NumPy may change how a Generator shuffles or chooses between its versions; a named bit
-    generator and its floats stay the same, so the triples do too.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self.random = np.random.Generator(np.random.PCG64(seed)).random
-
-    def chance(self, probability: float) -> bool:
-        return self.random() < probability
-
-    def one_of(self, options: Sequence[T]) -> T:
-        return options[int(self.random() * len(options))]
-
-    def weighted(self, options: Sequence[T], weights: Sequence[float]) -> T:
-        rest = self.random() * sum(weights)
-        for option, weight in zip(options, weights, strict=True):
-            rest -= weight
-            if rest < 0:
-                return option
-        return options[-1]
-
-    def shuffled(self, options: Sequence[T]) -> list[T]:
-        return [options[i] for i in np.argsort(self.random(len(options)), kind="stable")]
-
-    def neighbour(self, town: Town) -> Town:
-        return self.one_of([other for other in TOWNS if other.region == town.region])
-
-
 @dataclass(eq=False)
 class _Person:
     is_woman: bool
@@ -136,11 +105,15 @@ class _Person:
         return [c for mother in self.parents[:1] for c in mother.children if c is not self]
 
 
-class _World(_Draw):
-    """The people, from the founding couples to the youngest children."""
+class _World:
+    """The people, from the founding couples to the youngest children.
+
+    All chance comes from uniform floats. NumPy may change how a Generator shuffles or chooses
+    between its versions; a named bit generator and its floats stay the same, so the triples do too.
+    """
 
     def __init__(self, seed: int) -> None:
-        super().__init__(seed)
+        self.random = np.random.Generator(np.random.PCG64(seed)).random
         self.trades = {region: self.shuffled(OCCUPATIONS)[:3] for region in REGIONS}
         generation = []
         for name in self.shuffled(FAMILY_NAMES)[:FOUNDING_COUPLES]:
@@ -167,6 +140,22 @@ class _World(_Draw):
             bearers[name] += 1
             person.name = name if bearers[name] == 1 else f"{name} {'I' * bearers[name]}"
 
+    def chance(self, probability: float) -> bool:
+        return self.random() < probability
+
+    def one_of(self, options: Sequence[T]) -> T:
+        return options[int(self.random() * len(options))]
+
+    def weighted(self, options: Sequence[T], weights: Sequence[float]) -> T:
+        place = np.searchsorted(np.cumsum(weights), self.random() * sum(weights), "right")
+        return options[min(int(place), len(options) - 1)]
+
+    def shuffled(self, options: Sequence[T]) -> list[T]:
+        return [options[i] for i in np.argsort(self.random(len(options)), kind="stable")]
+
+    def neighbour(self, town: Town) -> Town:
+        return self.one_of([other for other in TOWNS if other.region == town.region])
+
     def _children_of(self, generation: list[_Person]) -> list[_Person]:
         couples = [(p.spouse, p) for p in generation if not p.is_woman and p.spouse is not None]
         # Dealt like a pack of cards: family sizes differ, the size of the graph hardly does.
@@ -184,7 +173,8 @@ class _World(_Draw):
     def _marry(self, generation: list[_Person]) -> None:
         single = [p for p in generation if p.is_woman]
         for man in self.shuffled([p for p in generation if not p.is_woman]):
-            candidates = [w for w in single if not _related(man, w)]
+            kin = {*man.parents, *man.grandparents}
+            candidates = [w for w in single if kin.isdisjoint([*w.parents, *w.grandparents])]
             if not candidates or self.chance(0.1):
                 continue
             woman = self.weighted(candidates, [_nearness(man.home, w.home) for w in candidates])
@@ -224,11 +214,6 @@ class _World(_Draw):
         if self.chance(0.7 if person.occupation in TRADING else 0.05):
             spoken.append(TRADE_LANGUAGE)
         yield from ((person.name, "speaks", language) for language in spoken)
-
-
-def _related(first: _Person, second: _Person) -> bool:
-    ancestors = {*first.parents, *first.grandparents}
-    return not ancestors.isdisjoint([*second.parents, *second.grandparents])
 
 
 def _nearness(one: Town, other: Town) -> float:

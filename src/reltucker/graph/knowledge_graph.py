@@ -15,21 +15,14 @@ from reltucker.atomic import write_with
 from reltucker.choices import SplitName as SplitName
 from reltucker.errors import GraphError
 from reltucker.graph.answers import AnswerIndex, Direction
+from reltucker.graph.tables import POLARS_FAILURES
 from reltucker.graph.vocabulary import Vocabulary
 
 SPLITS: tuple[SplitName, ...] = get_args(SplitName)
 
 Triples = npt.NDArray[np.int32]
 
-_DAMAGE: tuple[type[BaseException], ...] = (
-    OSError,
-    pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,
-    SafetensorError,
-    KeyError,
-    TypeError,
-    ValueError,
-)
+_DAMAGE: tuple[type[BaseException], ...] = (*POLARS_FAILURES, SafetensorError, KeyError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +60,9 @@ class KnowledgeGraph:
 
     def is_seen(self, triples: Triples) -> npt.NDArray[np.bool_]:
         """Which triples have both entities and the relation in train."""
-        return np.asarray(
-            (triples[:, 0] < self.seen_entities)
-            & (triples[:, 2] < self.seen_entities)
-            & (triples[:, 1] < self.seen_relations)
-        )
+        subjects, relations, objects = triples.T
+        seen = (subjects < self.seen_entities) & (objects < self.seen_entities)
+        return np.asarray(seen & (relations < self.seen_relations))
 
     def named(self, triples: npt.NDArray[np.integer[Any]]) -> pl.DataFrame:
         """Triples (n, 3) as a frame of names: subject, relation, object."""
@@ -122,11 +113,11 @@ class KnowledgeGraph:
             if triples.dtype != np.int32 or triples.ndim != 2 or triples.shape[1] != 3:
                 raise GraphError(f"{path} is damaged: split {split} does not hold 32-bit triples")
             if np.any((triples < 0) | (triples >= sizes)):
-                raise GraphError(f"{path} is damaged: split {split} has ids of no name")
+                raise GraphError(f"{path} is damaged: split {split} has ids without a name")
         # An empty train has no largest id.
         subject, relation, object_ = train.max(axis=0, initial=-1)
         fits = max(subject, object_) < seen_entities <= len(entities)
         if not (fits and relation < seen_relations <= len(relations)):
-            raise GraphError(f"{path} is damaged: split train does not fit to its seen names")
-        vocabularies = entities, relations
-        return cls(name, *vocabularies, train, valid, test, seen_entities, seen_relations, counts)
+            raise GraphError(f"{path} is damaged: split train does not fit its seen names")
+        seen = seen_entities, seen_relations
+        return cls(name, entities, relations, train, valid, test, *seen, counts)

@@ -39,7 +39,7 @@ def load_graph(
     path, name = Path(source), None
     if isinstance(source, str) and source in ENTRIES:
         entry = ENTRIES[source]
-        if entry.archive is None:
+        if entry.is_built_in:
             if labels is not None:
                 raise GraphError(f"the names of {source} are readable as they are; omit the labels")
             return families(seed)

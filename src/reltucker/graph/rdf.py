@@ -45,9 +45,8 @@ def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:
             return f"_:{label}"
         return f"_:{path.name}#{numbers.setdefault(label, len(numbers) + 1)}"
 
-    subjects: list[str] = []
-    relations: list[str] = []
-    objects: list[str] = []
+    columns: tuple[list[str], ...] = ([], [], [])
+    subjects, relations, objects = columns
     literals = 0
     try:
         for quad in parse(content, format=rdf_format):
@@ -55,10 +54,10 @@ def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:
             # A literal, or a triple term of RDF 1.2, is a value and not an entity.
             if subject is None or object_ is None:
                 literals += 1
-                continue
-            subjects.append(subject)
-            relations.append(quad.predicate.value)
-            objects.append(object_)
+            else:
+                subjects.append(subject)
+                relations.append(quad.predicate.value)
+                objects.append(object_)
     except (SyntaxError, ValueError) as cause:
         line = getattr(cause, "lineno", None) or _line_of_error(content, rdf_format)
         reason = str(cause.args[0] if cause.args else cause).splitlines()[0]
@@ -67,13 +66,7 @@ def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:
             f"{path}, line {line}: not valid {rdf_format.name} ({reason}); "
             "correct the line or the file's suffix"
         ) from cause
-    if not subjects:
-        only = f" but {literals} with literals" if literals else ""
-        raise GraphError(
-            f"{path} is empty: no triples{only}; it needs triples between IRIs or blank nodes"
-        )
-    columns = zip(TRIPLES.columns, (subjects, relations, objects), strict=True)
-    frame = pl.DataFrame([pl.Series(key, values, pl.String) for key, values in columns])
+    frame = pl.DataFrame(columns, schema=dict.fromkeys(TRIPLES, pl.String), orient="col")
     return replace(from_frame(frame, TRIPLES, str(path)), literals=literals)
 
 

@@ -1,7 +1,7 @@
 """Where triples and labels come from: files of every format, folders, frames and rows."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,10 +15,9 @@ from reltucker.graph.rdf import FORMATS as RDF_FORMATS
 from reltucker.graph.rdf import read_rdf
 from reltucker.graph.tables import (
     COMPRESSIONS,
-    LABELS,
     POLARS_FAILURES,
     TRIPLES,
-    Layout,
+    Columns,
     NameTable,
     bad_names,
     from_frame,
@@ -41,19 +40,12 @@ TripleSource: TypeAlias = str | PathLike[str] | pl.DataFrame | Iterable[Any]
 GraphSource: TypeAlias = TripleSource | Mapping[SplitName, TripleSource]
 
 
-def read_triples(path: Path) -> pl.DataFrame:
-    """The rows of a file of triples in any format, as they stand: subject, relation, object."""
-    table = read_file(path)
-    table.examine()
-    return table.frame
-
-
-def read_labels(path: Path) -> pl.DataFrame:
-    """Columns id and name; of several rows with one id the first counts."""
-    table = read_file(path, LABELS)
+def read_names(path: Path, columns: Columns = TRIPLES) -> pl.DataFrame:
+    """The rows of a file of triples in any format, or of labels in a table's, as they stand."""
+    table = read_file(path, columns)
     if table.frame.select(pl.any_horizontal(bad_names(pl.all()).any())).item():
         table.examine()
-    return table.frame.unique("id", keep="first", maintain_order=True)
+    return table.frame
 
 
 def stem_and_suffix(path: Path) -> tuple[str, str]:
@@ -62,10 +54,10 @@ def stem_and_suffix(path: Path) -> tuple[str, str]:
     return inner.stem, inner.suffix.lower()
 
 
-def read_file(path: Path, layout: Layout = TRIPLES) -> NameTable:
-    """The table of a file, whose format is known by its ending."""
+def read_file(path: Path, columns: Columns = TRIPLES) -> NameTable:
+    """The table of a file, whose format is known by its ending; without rows it is refused."""
     suffix = stem_and_suffix(path)[1]
-    suffixes = SUFFIXES if layout is TRIPLES else TABLE_SUFFIXES
+    suffixes = SUFFIXES if columns == TRIPLES else TABLE_SUFFIXES
     if not path.is_file():
         raise GraphError(f"{path} does not exist; check the path")
     if suffix not in suffixes:
@@ -74,36 +66,39 @@ def read_file(path: Path, layout: Layout = TRIPLES) -> NameTable:
             "and may end with .gz or .zst after that"
         )
     if suffix in RDF_FORMATS:
-        return read_rdf(path, RDF_FORMATS[suffix])
-    if suffix in (".parquet", ".pq"):
-        return read_parquet(path, layout)
-    return read_text(path, layout, quoted=suffix == ".csv")
+        table = read_rdf(path, RDF_FORMATS[suffix])
+    elif suffix in (".parquet", ".pq"):
+        table = read_parquet(path, columns)
+    else:
+        table = read_text(path, columns, quoted=suffix == ".csv")
+    if table.frame.is_empty():
+        only = f" (it has {table.literals} with literals only)" if table.literals else ""
+        raise GraphError(f"{path} is empty; it needs rows of {', '.join(columns)}{only}")
+    return table
 
 
 def read_folder(folder: Path) -> tuple[dict[SplitName, NameTable], Path | None]:
     """The splits that a folder holds, and its file of labels if it has one."""
-    files = {
-        use: _only_file(folder, stems, TABLE_SUFFIXES if use == "labels" else SUFFIXES)
-        for use, stems in FILE_STEMS.items()
-    }
-    if files["train"] is None:
+    files: dict[str, Path] = {}
+    for use, stems in FILE_STEMS.items():
+        suffixes = TABLE_SUFFIXES if use == "labels" else SUFFIXES
+        names = {(stem, suffix) for stem in stems for suffix in suffixes}
+        found = [f for f in sorted(folder.iterdir()) if stem_and_suffix(f) in names and f.is_file()]
+        if len(found) > 1:
+            raise GraphError(
+                f"{folder} has two files for {use}, {found[0].name} and {found[1].name}; "
+                "keep one of them"
+            )
+        if found:
+            files[use] = found[0]
+    if "train" not in files:
         raise GraphError(
             f"{folder} has no train.* file; train, valid and test were looked for with the "
             f"endings {', '.join(SUFFIXES)}, also with .gz or .zst after them"
         )
-    tables = {split: read_file(file) for split in SPLITS if (file := files[split]) is not None}
-    return tables, files["labels"]
-
-
-def _only_file(folder: Path, stems: tuple[str, ...], suffixes: tuple[str, ...]) -> Path | None:
-    names = {(stem, suffix) for stem in stems for suffix in suffixes}
-    found = [f for f in sorted(folder.iterdir()) if stem_and_suffix(f) in names and f.is_file()]
-    if len(found) > 1:
-        raise GraphError(
-            f"{folder} has two files for {stems[0]}, {found[0].name} and {found[1].name}; "
-            "keep one of them"
-        )
-    return found[0] if found else None
+    return {split: read_file(files[split]) for split in SPLITS if split in files}, files.get(
+        "labels"
+    )
 
 
 def read_splits(source: Mapping[SplitName, TripleSource]) -> dict[SplitName, NameTable]:
@@ -123,27 +118,36 @@ def read_splits(source: Mapping[SplitName, TripleSource]) -> dict[SplitName, Nam
 
 def read_rows(source: pl.DataFrame | Iterable[Any], origin: str = "the given triples") -> NameTable:
     """The table of a polars or pandas frame, or of triples one by one."""
-    pandas = sys.modules.get("pandas")
     if isinstance(source, pl.DataFrame):
-        frame = source
-    elif pandas is not None and isinstance(source, pandas.DataFrame):
+        return from_frame(source, TRIPLES, origin)
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(source, pandas.DataFrame):
         # Through lists, because polars' own conversion needs pyarrow.
-        values = source.astype(object).where(source.notna(), None).to_numpy().T.tolist()
-        frame = _from_columns(list(map(str, source.columns)), values, origin)
+        names = tuple(map(str, source.columns))
+        columns = source.astype(object).where(source.notna(), None).to_numpy().T.tolist()
+        if len(set(names)) < len(names):
+            raise GraphError(f"{origin} have two columns of one name; rename one of them")
     else:
-        rows = _checked_rows(source, origin)
-        frame = _from_columns(
-            TRIPLES.columns, zip(*rows, strict=True) if rows else [[]] * 3, origin
-        )
-    return from_frame(frame, TRIPLES, origin)
+        names, columns = TRIPLES, _columns_of(source, origin)
+    series = []
+    for name, values in zip(names, columns, strict=True):
+        try:
+            series.append(pl.Series(name, values, strict=True))
+        except POLARS_FAILURES as cause:
+            raise GraphError(
+                f"{origin}, column {name!r} mixes kinds of values; names must be all strings or "
+                "all integers"
+            ) from cause
+    return from_frame(pl.DataFrame(series), TRIPLES, origin)
 
 
-def _checked_rows(source: Iterable[Any], origin: str) -> list[Any]:
+def _columns_of(source: Iterable[Any], origin: str) -> list[list[Any]]:
+    """Subjects, relations and objects of triples one by one."""
     try:
         rows = source.tolist() if isinstance(source, np.ndarray) else list(source)
     except TypeError as cause:
         raise GraphError(
-            f"{origin} are a {type(source).__name__}; give a path, a frame or triples"
+            f"{origin} are of type {type(source).__name__}; give a path, a frame or triples"
         ) from cause
     for number, row in enumerate(rows, 1):
         if not isinstance(row, tuple | list) or len(row) != 3:
@@ -151,19 +155,4 @@ def _checked_rows(source: Iterable[Any], origin: str) -> list[Any]:
                 f"{origin}, row {number}: {type(row).__name__} found where a tuple "
                 "(subject, relation, object) is needed"
             )
-    return rows
-
-
-def _from_columns(names: Sequence[str], columns: Iterable[Any], origin: str) -> pl.DataFrame:
-    if len(set(names)) < len(names):
-        raise GraphError(f"{origin} have two columns of one name; rename one of them")
-    series = []
-    for name, values in zip(names, columns, strict=True):
-        try:
-            series.append(pl.Series(name, list(values), strict=True))
-        except POLARS_FAILURES as cause:
-            raise GraphError(
-                f"{origin}, column {name!r} mixes kinds of values; names must be all strings or "
-                "all integers"
-            ) from cause
-    return pl.DataFrame(series)
+    return [[row[n] for row in rows] for n in range(3)]

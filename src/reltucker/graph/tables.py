@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TypeAlias
 
 import polars as pl
 
@@ -39,24 +40,12 @@ POLARS_FAILURES: tuple[type[BaseException], ...] = (
 """What polars raises for content that it cannot take."""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """What columns may be called: by the first line of a text, or (`aliases`) only by a frame."""
+Columns: TypeAlias = tuple[str, ...]
 
-    headers: tuple[tuple[str, ...], ...]
-    aliases: tuple[tuple[str, ...], ...] = ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns here."""
-        return self.headers[0]
-
-    def __str__(self) -> str:
-        return f"{', '.join(self.columns[:-1])} and {self.columns[-1]}"
-
-
-TRIPLES = Layout((("subject", "relation", "object"), ("head", "relation", "tail")), (tuple("spo"),))
-LABELS = Layout((("id", "name"), ("id", "label")))
+TRIPLES: Columns = ("subject", "relation", "object")
+LABELS: Columns = ("id", "name")
+HEADERS = {TRIPLES: (TRIPLES, ("head", "relation", "tail")), LABELS: (LABELS, ("id", "label"))}
+"""What a first line may call the columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,24 +101,18 @@ def _decompress_zstd(path: Path, content: bytes) -> bytes:
     return b"".join(parts)
 
 
-def read_text(path: Path, layout: Layout, *, quoted: bool) -> NameTable:
+def read_text(path: Path, columns: Columns, *, quoted: bool) -> NameTable:
     """A table of text: comma separated with quotes when `quoted`, else tab separated without."""
-    read_carefully = partial(_read_carefully, path, layout, quoted=quoted)
-    frame = _read_in_bulk(path, layout, quoted=quoted)
+    read_carefully = partial(_read_carefully, path, columns, quoted=quoted)
+    frame = _read_in_bulk(path, columns, quoted=quoted)
     if frame is None:
         frame = read_carefully()
-    if len(frame) and tuple(name.lower() for name in frame.row(0)) in layout.headers:
+    if len(frame) and tuple(name.lower() for name in frame.row(0)) in HEADERS[columns]:
         frame = frame.slice(1)
-    return _not_empty(NameTable(frame, str(path), read_carefully), layout)
+    return NameTable(frame, str(path), read_carefully)
 
 
-def _not_empty(table: NameTable, layout: Layout) -> NameTable:
-    if table.frame.is_empty():
-        raise GraphError(f"{table.origin} is empty; it needs rows of {layout}")
-    return table
-
-
-def _read_in_bulk(path: Path, layout: Layout, *, quoted: bool) -> pl.DataFrame | None:
+def _read_in_bulk(path: Path, columns: Columns, *, quoted: bool) -> pl.DataFrame | None:
     """The table as polars reads it; None when anything about it is not plain."""
     # Polars decompresses zstd by itself and without a further package, but goes by the first
     # bytes and not by the name; gzip is decompressed here.
@@ -145,7 +128,7 @@ def _read_in_bulk(path: Path, layout: Layout, *, quoted: bool) -> pl.DataFrame |
             separator="," if quoted else "\t",
             quote_char='"' if quoted else None,
             has_header=False,
-            schema=dict.fromkeys(layout.columns, pl.String),
+            schema=dict.fromkeys(columns, pl.String),
             glob=False,
         )
     except POLARS_FAILURES:
@@ -154,20 +137,20 @@ def _read_in_bulk(path: Path, layout: Layout, *, quoted: bool) -> pl.DataFrame |
     return None if frame.is_empty() or any(column.null_count() for column in frame) else frame
 
 
-def _read_carefully(path: Path, layout: Layout, *, quoted: bool) -> pl.DataFrame:
+def _read_carefully(path: Path, columns: Columns, *, quoted: bool) -> pl.DataFrame:
     """The table, line by line; raises GraphError with the first line that is not as it must be."""
-    schema = dict.fromkeys(layout.columns, pl.String)
+    schema = dict.fromkeys(columns, pl.String)
     frames = [pl.DataFrame(schema=schema)]
     records = _records(path, quoted)
     while batch := list(islice(records, BATCH)):
         numbers, rows = zip(*batch, strict=True)
-        good = next((n for n, row in enumerate(rows) if len(row) != len(schema)), len(rows))
+        good = next((n for n, row in enumerate(rows) if len(row) != len(columns)), len(rows))
         frames.append(pl.DataFrame(rows[:good], schema=schema, orient="row"))
         check_names(frames[-1], f"{path}, line", numbers)
         if good < len(rows):
             raise GraphError(
                 f"{path}, line {numbers[good]}: {len(rows[good])} columns found where "
-                f"{len(schema)} are needed; write {layout} "
+                f"{len(columns)} are needed; write {', '.join(columns)} "
                 f"with one {'comma' if quoted else 'tab'} between them"
             )
     return pl.concat(frames)
@@ -176,10 +159,11 @@ def _read_carefully(path: Path, layout: Layout, *, quoted: bool) -> pl.DataFrame
 def _records(path: Path, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     """The fields of a line and its number, without blank lines; a quoted name may span lines."""
     lines = _decoded_lines(path)
-    number = 1
     reader = csv.reader(lines, strict=True)
+    split = (line.removesuffix("\n").removesuffix("\r").split("\t") for line in lines)
+    number = 1
     try:
-        for fields in reader if quoted else map(_split_at_tabs, lines):
+        for fields in reader if quoted else split:
             if len(fields) > 1 or "".join(fields).strip():
                 yield number, fields
             number = reader.line_num + 1 if quoted else number + 1
@@ -188,10 +172,6 @@ def _records(path: Path, quoted: bool) -> Iterator[tuple[int, list[str]]]:
             f"{path}, line {number}: the line is not CSV ({cause}); put names with commas, "
             "quotes or line ends in double quotes and double the quotes inside"
         ) from cause
-
-
-def _split_at_tabs(line: str) -> list[str]:
-    return line.removesuffix("\n").removesuffix("\r").split("\t")
 
 
 def _decoded_lines(path: Path) -> Iterator[str]:
@@ -205,7 +185,7 @@ def _decoded_lines(path: Path) -> Iterator[str]:
             ) from cause
 
 
-def read_parquet(path: Path, layout: Layout) -> NameTable:
+def read_parquet(path: Path, columns: Columns) -> NameTable:
     """The table of a Parquet file."""
     content = read_bytes(path)
     try:
@@ -214,18 +194,18 @@ def read_parquet(path: Path, layout: Layout) -> NameTable:
         raise GraphError(
             f"{path} is not a whole Parquet file; write or download it again"
         ) from cause
-    return _not_empty(from_frame(frame, layout, str(path)), layout)
+    return from_frame(frame, columns, str(path))
 
 
-def from_frame(frame: pl.DataFrame, layout: Layout, origin: str) -> NameTable:
-    """The table of a frame whose columns are named as in the layout, or are just as many."""
+def from_frame(frame: pl.DataFrame, columns: Columns, origin: str) -> NameTable:
+    """The table of a frame whose columns are named as in a header, or s, p, o, or are as many."""
     by_name = {column.lower(): column for column in frame.columns}
-    known = [names for names in layout.headers + layout.aliases if by_name.keys() >= set(names)]
-    chosen = [by_name[name] for name in known[0]] if known else frame.columns
-    if len(chosen) != len(layout.columns):
+    headers = [names for names in (*HEADERS[columns], tuple("spo")) if by_name.keys() >= set(names)]
+    chosen = [by_name[name] for name in headers[0]] if headers else frame.columns
+    if len(chosen) != len(columns):
         raise GraphError(
             f"{origin} has {len(chosen)} columns ({', '.join(chosen) or 'none'}); name "
-            f"{len(layout.columns)} of them {layout}"
+            f"{len(columns)} of them {', '.join(columns)}"
         )
     for column in chosen:
         kind = frame[column].dtype
@@ -234,7 +214,7 @@ def from_frame(frame: pl.DataFrame, layout: Layout, origin: str) -> NameTable:
                 f"{origin}, column {column!r} holds {kind} values; "
                 "names must be strings or integers"
             )
-    names = zip(chosen, layout.columns, strict=True)
+    names = zip(chosen, columns, strict=True)
     texts = frame.select(pl.col(column).cast(pl.String).alias(name) for column, name in names)
     examine = partial(check_names, texts, f"{origin}, row", range(1, len(texts) + 1))
     if any(column.null_count() for column in texts):

@@ -33,8 +33,7 @@ class Vocabulary:
 
     def label(self, index: int) -> str:
         """What to show to a person: the label where there is one, the name otherwise."""
-        shown = None if self.labels is None else self.labels[int(index)]
-        return self.name(index) if shown is None else str(shown)
+        return str(self.shown[int(index)])
 
     @cached_property
     def shown(self) -> pl.Series:

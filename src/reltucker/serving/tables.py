@@ -1,4 +1,4 @@
-"""Questions from a file, answers to a file."""
+"""Answers to a file."""
 
 from pathlib import Path
 
@@ -6,16 +6,10 @@ import polars as pl
 
 from reltucker.atomic import write_with
 from reltucker.errors import ReltuckerError
-from reltucker.graph import read_triples
-
-
-def read_questions(path: Path) -> pl.DataFrame:
-    """Rows (subject, relation, object), one of them `?`, from any table format of triples."""
-    return read_triples(path)
 
 
 def check_answer_file(path: Path) -> None:
-    """Refuse a file name whose ending says no known format, before any work is done."""
+    """Refuse a file name whose ending stands for no known format, before any work is done."""
     if path.suffix.lower() not in (".tsv", ".csv", ".parquet"):
         raise ReltuckerError(f"--out {path}: the name must end with .tsv, .csv or .parquet")
 
