@@ -5,8 +5,6 @@ They stand here, without any import, so that `reltucker --help` need not wait fo
 
 from typing import Literal
 
-ModelName = Literal["drt", "srt", "rescal", "distmult", "cp", "complex", "hole", "analogy"]
-"""The names of `reltucker.model.CORES`."""
 SplitName = Literal["train", "valid", "test"]
 Protocol = Literal["standard", "seen", "paper"]
 Breakdown = Literal["relation", "kind", "direction"]

@@ -246,7 +246,10 @@ def test_data_fetch_tells_the_folder(tmp_path: Path) -> None:
         (["train", "nothing.tsv"], "nothing.tsv"),
         (["train", "familes"], "families"),
         (["train", "fb15k-237"], "reltucker data fetch fb15k-237"),
-        (["train", "families", "--model", "complx"], "'complx' is not one of 'drt', "),
+        (
+            ["train", "families", "--model", "complx"],
+            "there is no model 'complx'; did you mean 'complex'?",
+        ),
         (["train", "families", "--set", "model.name=complx"], "did you mean 'complex'"),
         (["train", "families", "--set", "train.epoch=3"], "did you mean 'train.epochs'"),
         (["train", "families", "--model", "complex", "--entity-dim", "7"], "even"),

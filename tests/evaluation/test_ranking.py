@@ -53,6 +53,14 @@ def oracle(
     return ranks
 
 
+def test_a_model_in_double_precision_is_ranked() -> None:
+    graph = random_graph(3)
+    model = make_model(graph, 3, ties=True)
+    ranks = rank_split(model, graph).ranks
+    assert (rank_split(model.double(), graph).ranks == ranks).all()
+    assert rank_split(model, graph) != rank_split(model, graph)  # compared by identity
+
+
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**31), st.sampled_from(["valid", "test"]))
 def test_ranks_equal_brute_force_under_every_protocol(seed: int, split: str) -> None:

@@ -13,6 +13,7 @@ from reltucker.model import (
     fixed_core_view,
     from_tucker3,
     sizes_of,
+    without_normalisation,
 )
 from reltucker.model.cores import FixedCore
 
@@ -46,6 +47,51 @@ def test_every_view_keeps_every_score(name: str, half: int, seed: int, reciproca
             expected = model.queries(direction, first, second) @ model.E.T
             got = view.queries(direction, first, second) @ view.E.T
             assert torch.allclose(got, expected, atol=1e-5)
+
+
+def normalised(name: str, seed: int = 0) -> RelationalTucker:
+    """A model whose batch normalisation has seen data, with weights and biases of its own."""
+    core = CORES[name].build(4, None, relations=5)
+    model = RelationalTucker(6, 5, core, reciprocal=True, batch_norm=True)
+    generator = torch.Generator().manual_seed(seed)
+    model.reset(generator)
+    assert model.norm is not None
+    with torch.no_grad():
+        for norm in (model.norm.before, model.norm.after):
+            for part in (norm.weight, norm.bias, norm.running_mean):
+                part.copy_(torch.randn(4, generator=generator))
+            norm.running_var.copy_(torch.rand(4, generator=generator) + 0.1)
+    return model.eval()
+
+
+@pytest.mark.parametrize("name", sorted(CORES))
+def test_batch_normalisation_is_written_into_every_view(name: str) -> None:
+    model = normalised(name)
+    first, second = torch.arange(6).repeat(5), torch.arange(5).repeat_interleave(6)
+    views = [without_normalisation, explicit_core_view, constrained_core_view, as_rescal]
+    for view in (change(model) for change in views):
+        assert view.norm is None
+        assert torch.allclose(view.score(triples()), model.score(triples()), atol=1e-4)
+        for direction in ("object", "subject"):
+            expected = model.queries(direction, first, second) @ model.E.T
+            got = view.queries(direction, first, second) @ view.E.T
+            assert torch.allclose(got, expected, atol=1e-4)
+    plain = make(name)
+    assert without_normalisation(plain) is plain
+
+
+def test_a_pattern_has_no_place_for_batch_normalisation() -> None:
+    with pytest.raises(ReltuckerError, match="adds a term for each object"):
+        fixed_core_view(normalised("complex"), CORES["complex"].build(4, None, 5))
+
+
+def test_the_parameters_of_a_normalisation_count() -> None:
+    model = normalised("complex")
+    for view in ("fixed", "constrained"):
+        sizes = sizes_of(model, view)
+        assert sizes.nnfp_normalisation == 16
+        factors = sizes.nnfp_core + sizes.nnfp_relations + sizes.nnfp_entities
+        assert sizes.effective_parameters == factors + 16
 
 
 def test_the_constrained_core_holds_the_mixing_matrices() -> None:

@@ -158,6 +158,26 @@ def test_export_of_every_model_with_reciprocal_relations(name: str, tmp_path: Pa
     assert torch.equal(core["G"], model.core.tensor())
 
 
+def test_exported_factors_give_the_scores_of_a_normalised_model(tmp_path: Path) -> None:
+    graph = random_graph(0)
+    core = CORES["drt"].build(4, 3, 4)
+    model = RelationalTucker(33, 4, core, reciprocal=True, batch_norm=True)
+    model.reset(torch.Generator().manual_seed(0))
+    model.train()
+    asks_subject = torch.zeros(33, dtype=torch.bool)
+    arrangement = model.arrange(torch.arange(33) % 4, asks_subject)
+    model.ask(arrangement, 3 * model.E[arrangement.order] + 1, model.R[arrangement.relations])
+    export_embeddings(model.eval().requires_grad_(False), graph, tmp_path, ["parquet"])
+    e, r = (
+        torch.tensor(pl.read_parquet(tmp_path / f"{stem}.parquet")["embedding"].to_numpy())
+        for stem in ("entities", "relations")
+    )
+    g = load_file(tmp_path / "core.safetensors")["G"]
+    scores = torch.einsum("ia,abl,jb,kl->ikj", e, g, e, r)
+    triples = torch.cartesian_prod(torch.arange(33), torch.arange(4), torch.arange(33))
+    assert torch.allclose(scores.flatten(), model.score(triples), atol=1e-4)
+
+
 def test_names_that_tsv_cannot_hold_are_refused(tmp_path: Path) -> None:
     answers = pl.DataFrame({"answer": ["a\tb"], "score": [1.0]})
     with pytest.raises(ReltuckerError, match=r"choose a \.csv or \.parquet"):

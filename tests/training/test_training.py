@@ -14,11 +14,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from reltucker.errors import GraphError, ReltuckerError, RunError
+from reltucker.errors import GraphError, RecipeError, ReltuckerError, RunError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES
 from reltucker.run import open_run, train
-from reltucker.training import BEST, CHECKPOINT, Recipe, RunFolder, Training, memory
+from reltucker.training import (
+    BEST,
+    CHECKPOINT,
+    Recipe,
+    RunFolder,
+    Training,
+    build_model,
+    check,
+    memory,
+)
 from reltucker.training.memory import physical_memory
 from reltucker.training.stopping import EarlyStopping
 from tests.conftest import random_graph
@@ -292,3 +301,25 @@ def test_a_container_s_limit_counts_as_memory(
     for text, expected in (("max\n", machine), ("1048576\n", 1048576.0)):
         limits[1].write_text(text)
         assert physical_memory() == expected
+
+
+def test_a_run_is_used_on_the_device_of_its_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(random_graph(1), quick("train.device=cpu"), out=tmp_path / "run", progress=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # auto would take it
+    assert open_run(tmp_path / "run").model.E.device.type == "cpu"
+
+
+def test_the_memory_check_counts_the_copy_of_entities_after_dropout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = random_graph(1)
+    plain = quick("train.objective=k_vs_all", "train.entity_dropout=0", "model.name=distmult")
+    with torch.device("meta"):
+        model = build_model(plain, len(graph.entities), len(graph.relations))
+    limit = 4 * 4 * sum(p.numel() for p in model.parameters())
+    monkeypatch.setattr("reltucker.training.setup.physical_memory", lambda: limit)
+    check(plain, graph)
+    with pytest.raises(RecipeError, match="training would need about"):
+        check(plain.changed(["train.entity_dropout=0.3"]), graph)

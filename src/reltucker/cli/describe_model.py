@@ -21,11 +21,13 @@ def command(run: options.RunFolder, json: options.Json = False) -> None:
         {"view": "fixed core", **description},
         {"view": "constrained core", **description["constrained"]},
     ]
+    normalised = description["nnfp_normalisation"] > 0
     columns = [
         Column("view", "view"),
         Column("nnfp(G)", "nnfp_core", ",d"),
         Column("nnfp(R)", "nnfp_relations", ",d"),
         Column("nnfp(E)", "nnfp_entities", ",d"),
+        *([Column("normalisation", "nnfp_normalisation", ",d")] if normalised else []),
         Column("d_r*", "effective_relation_size", ",.1f"),
         Column("parameters*", "effective_parameters", ",d"),
         Column("core density", "core_density", ".4%"),

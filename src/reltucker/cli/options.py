@@ -13,7 +13,23 @@ GRAPH = "A catalog name, or a file or folder of triples"
 RunFolder = Annotated[Path, Argument(metavar="RUN", help="The run folder")]
 Graph = Annotated[str, Argument(metavar="GRAPH", help=GRAPH)]
 Json = Annotated[bool, Option("--json", help="Print one JSON document and nothing else")]
-Model = Annotated[choices.ModelName | None, Option(help="The core", show_default="drt")]
+
+
+def _models(incomplete: str) -> list[str]:
+    """For completion alone: help does not wait for torch."""
+    from reltucker.model import CORES
+
+    return [name for name in CORES if name.startswith(incomplete)]
+
+
+Model = Annotated[
+    str | None,
+    Option(
+        help="The core, such as complex or srt (docs/family.md has all)",
+        show_default="drt",
+        autocompletion=_models,
+    ),
+]
 Epochs = Annotated[int | None, Option(help="At most so many epochs", show_default="200")]
 Labels = Annotated[str | None, Option(metavar="FILE", help="A table of (id, name), for display")]
 FixedSettings = Annotated[

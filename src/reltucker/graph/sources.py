@@ -1,7 +1,8 @@
 """Where triples and labels come from: files of every format, folders, frames and rows."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -25,8 +26,15 @@ from reltucker.graph.tables import (
     read_text,
 )
 
-TABLE_SUFFIXES = (".tsv", ".txt", ".csv", ".parquet", ".pq")
-SUFFIXES = (*TABLE_SUFFIXES, *RDF_FORMATS)
+TABLE_READERS: dict[str, Callable[[Path, Columns], NameTable]] = {
+    ".tsv": read_text,
+    ".txt": read_text,
+    ".csv": partial(read_text, quoted=True),
+    ".parquet": read_parquet,
+    ".pq": read_parquet,
+}
+"""Every format of tables by the ending of its files."""
+SUFFIXES = (*TABLE_READERS, *RDF_FORMATS)
 FILE_STEMS: dict[str, tuple[str, ...]] = {
     "train": ("train",),
     "valid": ("valid", "validation", "dev"),
@@ -57,7 +65,7 @@ def stem_and_suffix(path: Path) -> tuple[str, str]:
 def read_file(path: Path, columns: Columns = TRIPLES) -> NameTable:
     """The table of a file, whose format is known by its ending; without rows it is refused."""
     suffix = stem_and_suffix(path)[1]
-    suffixes = SUFFIXES if columns == TRIPLES else TABLE_SUFFIXES
+    suffixes = SUFFIXES if columns == TRIPLES else tuple(TABLE_READERS)
     if not path.is_file():
         raise GraphError(f"{path} does not exist; check the path")
     if suffix not in suffixes:
@@ -67,10 +75,8 @@ def read_file(path: Path, columns: Columns = TRIPLES) -> NameTable:
         )
     if suffix in RDF_FORMATS:
         table = read_rdf(path, RDF_FORMATS[suffix])
-    elif suffix in (".parquet", ".pq"):
-        table = read_parquet(path, columns)
     else:
-        table = read_text(path, columns, quoted=suffix == ".csv")
+        table = TABLE_READERS[suffix](path, columns)
     if table.frame.is_empty():
         only = f" (it has {table.literals} with literals only)" if table.literals else ""
         raise GraphError(f"{path} is empty; it needs rows of {', '.join(columns)}{only}")
@@ -81,7 +87,7 @@ def read_folder(folder: Path) -> tuple[dict[SplitName, NameTable], Path | None]:
     """The splits that a folder holds, and its file of labels if it has one."""
     files: dict[str, Path] = {}
     for use, stems in FILE_STEMS.items():
-        suffixes = TABLE_SUFFIXES if use == "labels" else SUFFIXES
+        suffixes = tuple(TABLE_READERS) if use == "labels" else SUFFIXES
         names = {(stem, suffix) for stem in stems for suffix in suffixes}
         found = [f for f in sorted(folder.iterdir()) if stem_and_suffix(f) in names and f.is_file()]
         if len(found) > 1:

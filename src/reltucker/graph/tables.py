@@ -101,7 +101,7 @@ def _decompress_zstd(path: Path, content: bytes) -> bytes:
     return b"".join(parts)
 
 
-def read_text(path: Path, columns: Columns, *, quoted: bool) -> NameTable:
+def read_text(path: Path, columns: Columns, *, quoted: bool = False) -> NameTable:
     """A table of text: comma separated with quotes when `quoted`, else tab separated without."""
     read_carefully = partial(_read_carefully, path, columns, quoted=quoted)
     frame = _read_in_bulk(path, columns, quoted=quoted)

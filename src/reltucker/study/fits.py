@@ -1,7 +1,6 @@
 """Runs made ready for comparison: judged on one graph and split, with sizes and costs."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -113,7 +112,7 @@ def read_fits(
     for text in relations:
         whole.relations.find(text)
     total = 2 * len(triples) * len(runs)
-    shown: Any = track(f"ranking {split}", total, "queries") if progress else nullcontext()
+    shown: Any = track(f"ranking {split}", total, "queries", progress)
     with shown as advance:
         fits = [_judge(run, name, split, advance) for run, name in zip(runs, names, strict=True)]
     return Fits(whole, split, tuple(fits))
