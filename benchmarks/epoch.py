@@ -9,7 +9,6 @@ import torch
 
 from benchmarks.machine import matmul_rate
 from reltucker.graph import KnowledgeGraph
-from reltucker.model.cores import MatrixCore
 from reltucker.training import Recipe, RunFolder, Training, build_model
 from reltucker.training.threads import limited_threads, threads_for
 
@@ -39,7 +38,7 @@ def necessary_operations(recipe: Recipe, graph: KnowledgeGraph, seed: int = 0) -
     relations = torch.from_numpy(graph.train[:, 1]).long()[order].split(settings.batch_size)
     scores = 2 * len(graph.train) * 2 * (1 + settings.negatives) * d_e
     core = build_model(recipe, 1, len(graph.relations)).core
-    if not isinstance(core, MatrixCore):
+    if core.query_work() == core.entity_dim:
         return 3.0 * scores
     queries = 2 * 2 * len(graph.train) * d_e * d_e
     distinct = sum(len(torch.unique(batch)) for batch in relations)

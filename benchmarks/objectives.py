@@ -61,7 +61,7 @@ def necessary_operations(timer: StepTimer) -> float:
     batches = torch.split(timer.order, settings.batch_size)[:STEPS]
     for chosen in batches:
         batch = training.objective.batches.take(chosen, training.generator)
-        questions, relations = len(batch.given), len(batch.questions.relations)
+        questions, relations = len(batch.given), len(batch.arrangement.relations)
         total += 2 * relations * d_r * d_e**2 + 2 * questions * d_e**2
         total += 2 * questions * candidates * d_e
     return 3.0 * total / len(batches)

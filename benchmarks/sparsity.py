@@ -47,8 +47,8 @@ def _srt(graph: KnowledgeGraph, sizes: dict[str, int], density: float) -> StepTi
     assert isinstance(core, GatedCore)
     if density < 1.0:
         with torch.no_grad():
-            order = torch.randperm(core.size, generator=torch.Generator().manual_seed(1))
-            core.locations[order[round(density * core.size) :]] = -20.0
+            order = torch.randperm(core.held.size, generator=torch.Generator().manual_seed(1))
+            core.locations[order[round(density * core.held.size) :]] = -20.0
     timer.training._begin_epoch()
     timer.steps(5)
     return timer
