@@ -36,6 +36,7 @@ def test_the_demo_compares_its_runs_and_answers_questions(
     assert set(document["tables"]) >= {"best", "differences", "predictions", "relations", "cost"}
 
     # A folder that is not of this demo is left alone; one that is, made anew.
+    demonstrate(tmp_path / "demo", say=said.append, progress=False)
     monkeypatch.setattr(demonstration, "RUNS", {"a": {**sizes["a"], "train.epochs": 1}})
     with pytest.raises(RunError, match="is not a run of the demo"):
         demonstrate(tmp_path / "demo", say=said.append, progress=False)

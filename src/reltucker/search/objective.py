@@ -21,7 +21,7 @@ from reltucker.search.trials import (
     WORKER,
     worker_name,
 )
-from reltucker.training import CHECKPOINT, Recipe, RunFolder, Training, Watcher
+from reltucker.training import CHECKPOINT, Recipe, RunFolder, Training, Watcher, settled
 
 WORST = 0.0
 """The MRR of a trial that failed."""
@@ -71,7 +71,7 @@ def trained(
     path: Path, recipe: Recipe, graph: KnowledgeGraph, watcher: Watcher | None
 ) -> dict[str, Any]:
     """The result of the run in a folder: it is begun, goes on from its checkpoint, or had ended."""
-    folder = RunFolder(path)
+    folder, recipe = RunFolder(path), settled(recipe, graph)
     if not folder.exists() or folder.recipe() != recipe:
         folder = RunFolder.create(path, recipe, graph)
     result = folder.result()

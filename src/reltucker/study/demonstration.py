@@ -19,7 +19,7 @@ from reltucker.study.comparison import Options, compare_fits
 from reltucker.study.fits import Fits, read_fits
 from reltucker.study.inspection import absolute_mixing
 from reltucker.study.parts import METRICS, MODEL, SIZES
-from reltucker.training import Recipe, RunFolder
+from reltucker.training import Recipe, RunFolder, settled
 
 RUNS: dict[str, dict[str, Any]] = {
     "complex": {"model.name": "complex", "model.entity_dim": 100},
@@ -68,7 +68,7 @@ def demonstrate(
         f"{len(graph.train)} training triples"
     )
     for name, settings in RUNS.items():
-        recipe = Recipe().with_values({"graph.source": graph.name, **settings})
+        recipe = settled(Recipe().with_values({"graph.source": graph.name, **settings}), graph)
         if (out / name).exists():  # what an earlier demonstration left goes, and nothing else
             earlier = RunFolder(out / name)
             if not earlier.exists() or earlier.recipe() != recipe:

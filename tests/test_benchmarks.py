@@ -1,0 +1,44 @@
+"""The measurements still run; what they say is not looked at here."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+import benchmarks
+from benchmarks import epoch, objectives, sparsity
+from benchmarks.steps import StepTimer
+from reltucker import Recipe
+from tests.conftest import random_graph
+
+MODULES = sorted(path.stem for path in Path(benchmarks.__file__).parent.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "pykeen_peer"])
+def test_every_module_can_be_imported(name: str) -> None:
+    importlib.import_module(f"benchmarks.{name}")
+
+
+@pytest.mark.parametrize("name", list(objectives.OBJECTIVES))
+def test_steps_of_every_objective_are_timed(name: str) -> None:
+    changes = {**objectives.COMMON, **objectives.OBJECTIVES[name], "model.entity_dim": 4}
+    if "train.negatives" in changes:
+        changes["train.negatives"] = 5
+    timer = StepTimer(random_graph(1), Recipe().with_values({**changes, "train.batch_size": 20}))
+    assert len(timer.steps(2)) == 2
+    assert objectives.necessary_operations(timer) > 0
+
+
+def test_operations_of_an_epoch_are_counted() -> None:
+    graph = random_graph(1)
+    for name in ("complex", "drt", "rescal"):
+        recipe = Recipe().with_values({"model.name": name, "model.entity_dim": 4})
+        assert epoch.necessary_operations(recipe, graph) > 0
+
+
+def test_a_sparse_core_is_made_as_sparse_as_asked() -> None:
+    sizes = {"model.entity_dim": 8, "model.relation_dim": 4, "train.batch_size": 20}
+    timer = sparsity._srt(random_graph(1), {**sizes, "train.negatives": 5}, 0.01)
+    core = timer.training.model.core
+    assert core.held.is_sparse
+    assert len(core.values) == round(0.01 * 8 * 8 * 4)
