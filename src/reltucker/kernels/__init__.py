@@ -18,6 +18,7 @@ from reltucker.kernels.losses import (
     softmax_gradient,
 )
 from reltucker.kernels.negatives import draw_candidates
+from reltucker.kernels.patterns import contract
 from reltucker.kernels.ranking import rank_by_counting, rank_reference
 from reltucker.kernels.rows import adagrad_rows, add_rows, number_rows
 from reltucker.kernels.sampled import Entries, sampled_softmax, scatter_gradient
@@ -35,6 +36,7 @@ __all__ = [
     "apply_dropout",
     "arrange",
     "binary_gradient",
+    "contract",
     "draw_candidates",
     "gated_backward",
     "gated_forward",

@@ -73,7 +73,7 @@ class RelationalTucker(nn.Module):
         given (Q, d_e) : the rows of the given entities, in the order of the arrangement
         relations (U, d_r) : the rows of R that the arrangement names
         """
-        mixing = dropped(self.core.mixing(dropped(relations, masks.relations)), masks.mixing)
+        mixing = self.core.mixing(dropped(relations, masks.relations), masks.mixing)
         if self.norm is not None:
             given = self.norm.given(given)
         queries = self.core.queries(mixing, dropped(given, masks.given), arrangement)

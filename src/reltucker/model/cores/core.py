@@ -8,7 +8,9 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
+from reltucker.kernels import Dropout
 from reltucker.model.arrangement import Arrangement
+from reltucker.model.dropout import NONE
 from reltucker.model.initial import Draw
 
 
@@ -50,8 +52,8 @@ class Core(nn.Module, ABC):
     # -- the three questions --------------------------------------------------------------------
 
     @abstractmethod
-    def mixing(self, relations: Tensor) -> Tensor:
-        """Relation embeddings (U, d_r) to the compact form of their M_k: (U, ...)."""
+    def mixing(self, relations: Tensor, dropout: Dropout = NONE) -> Tensor:
+        """Relation embeddings (U, d_r) to the compact form of their M_k (U, ...), with dropout."""
 
     @abstractmethod
     def queries(self, mixing: Tensor, given: Tensor, arrangement: Arrangement) -> Tensor:

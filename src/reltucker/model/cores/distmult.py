@@ -1,30 +1,14 @@
 """DistMult (Sec. bilinear)."""
 
-import torch
-from torch import Tensor
-
-from reltucker.model.cores.fixed import Entries, RowCore
+from reltucker.model.cores.fixed import PatternCore, Runs
 
 
-class DistMultCore(RowCore):
+class DistMultCore(PatternCore):
     """M_k = diag(r_k), hence symmetric scores."""
 
     name = "distmult"
     title = "DistMult"
 
-    def entries(self) -> Entries:
+    def runs(self) -> Runs:
         """g_iii = 1."""
-        i = torch.arange(self.entity_dim)
-        return i, i, i, torch.ones(self.entity_dim)
-
-    def left(self, subjects: Tensor, relations: Tensor) -> Tensor:
-        """e_i r."""
-        return subjects * relations
-
-    def right(self, relations: Tensor, objects: Tensor) -> Tensor:
-        """r e_j."""
-        return relations * objects
-
-    def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
-        """e_i e_j."""
-        return subjects * objects
+        return [(0, 0, 0, self.entity_dim, 1.0)]

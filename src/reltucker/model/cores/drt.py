@@ -5,7 +5,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from reltucker.model.cores.matrices import MatrixCore, default_relation_dim
+from reltucker.kernels import Dropout
+from reltucker.model.cores.matrices import MatrixCore, default_relation_dim, mixed
+from reltucker.model.dropout import NONE
 from reltucker.model.initial import Draw
 
 
@@ -41,9 +43,9 @@ class DenseCore(MatrixCore):
         embeddings: variance 1 / (d_e d_r)."""
         draw(self.slices, (self.entity_dim * self.relation_dim) ** -0.5)
 
-    def mixing(self, relations: Tensor) -> Tensor:
+    def mixing(self, relations: Tensor, dropout: Dropout = NONE) -> Tensor:
         """M_k = sum_l r_kl G_l: (U, d_r) to (U, d_e, d_e)."""
-        return (relations @ self.slices).view(-1, self.entity_dim, self.entity_dim)
+        return mixed(relations, self.slices, dropout).view(-1, self.entity_dim, self.entity_dim)
 
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
         """t_l = e_i^T G_l e_j: the product of vec(e_i e_j^T) with the slices, or that of e_i^T G_l,

@@ -1,25 +1,28 @@
 """The bilinear models: cores that are fixed and sparse (The Fixed Core Tensor View, Sec. rtucker).
 
-Their pattern is the model. A core is described twice: by `entries`, the non-zero g_ijl as in the
-paper, and by the products that use them (`left`, `right`, `relation_queries`), which need no
-tensor. A test shows that both agree. Halves of a vector are written e_i = (x, y), e_j = (u, v),
-r_k = (a, b).
+Their pattern is the model: it says at which places of M_k the entries of r_k stand. Halves of a
+vector are written e_i = (x, y), e_j = (u, v), r_k = (a, b).
 """
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from reltucker.errors import RecipeError
-from reltucker.kernels import add_rows
+from reltucker.kernels import Dropout, add_rows, contract
 from reltucker.model.arrangement import Arrangement
 from reltucker.model.cores.core import Core
+from reltucker.model.dropout import NONE, dropped
 
 Entries = tuple[Tensor, Tensor, Tensor, Tensor]
 """i, j, l (0-based) and value of the non-zero entries of G."""
+
+Runs = list[tuple[int, int, int, int, float]]
+"""i, j, l (0-based), n and value v: g_(i + t, j + t, l + t) = v for t = 0, ..., n - 1."""
 
 
 class FixedCore(Core):
@@ -83,14 +86,19 @@ class RowCore(FixedCore):
     of its factors, so the gradients of each are the other two.
     """
 
-    def mixing(self, relations: Tensor) -> Tensor:
-        """r_k: the pattern says where its entries stand in M_k."""
-        return relations
+    def mixing(self, relations: Tensor, dropout: Dropout = NONE) -> Tensor:
+        """r_k: the pattern says where its entries stand in M_k; a dropped one is gone from all."""
+        return dropped(relations, dropout)
 
     def queries(self, mixing: Tensor, given: Tensor, arrangement: Arrangement) -> Tensor:
-        """e_i^T M_k and M_k e_j; a dropped entry of r_k is gone from every place in M_k."""
+        """e_i^T M_k and M_k e_j."""
         apply: Callable[..., Tensor] = _Queries.apply
         return apply(mixing, given, self, arrangement)
+
+    def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
+        """G x_1 e_i x_2 e_j."""
+        apply: Callable[..., Tensor] = _RelationQueries.apply
+        return apply(subjects, objects, self)
 
     @abstractmethod
     def left(self, subjects: Tensor, relations: Tensor) -> Tensor:
@@ -99,6 +107,48 @@ class RowCore(FixedCore):
     @abstractmethod
     def right(self, relations: Tensor, objects: Tensor) -> Tensor:
         """M_k e_j row by row: (B, d_r), (B, d_e) to (B, d_e)."""
+
+    @abstractmethod
+    def between(self, subjects: Tensor, objects: Tensor) -> Tensor:
+        """G x_1 e_i x_2 e_j row by row: (B, d_e), (B, d_e) to (B, d_r)."""
+
+
+class PatternCore(RowCore):
+    """A core whose pattern is a handful of runs along the diagonals of its slices; nothing else
+    needs to be said about it."""
+
+    @abstractmethod
+    def runs(self) -> Runs:
+        """The pattern."""
+
+    def entries(self) -> Entries:
+        """The entries of all runs."""
+        runs = self.runs()
+        i, j, l = (torch.cat([torch.arange(r[c], r[c] + r[3]) for r in runs]) for c in range(3))
+        return i, j, l, torch.cat([torch.full((r[3],), r[4]) for r in runs])
+
+    def left(self, subjects: Tensor, relations: Tensor) -> Tensor:
+        """sum_il g_ijl e_i r_l."""
+        return self._contract((0, 2, 1), subjects, relations, self.entity_dim)
+
+    def right(self, relations: Tensor, objects: Tensor) -> Tensor:
+        """sum_jl g_ijl r_l e_j."""
+        return self._contract((2, 1, 0), relations, objects, self.entity_dim)
+
+    def between(self, subjects: Tensor, objects: Tensor) -> Tensor:
+        """sum_ij g_ijl e_i e_j."""
+        return self._contract((0, 1, 2), subjects, objects, self.relation_dim)
+
+    def _contract(
+        self, roles: tuple[int, int, int], first: Tensor, second: Tensor, dim: int
+    ) -> Tensor:
+        runs, values = self._table
+        return contract(runs, values.to(first.dtype), roles, first, second, dim)
+
+    @cached_property
+    def _table(self) -> tuple[Tensor, Tensor]:
+        rows = self.runs()
+        return torch.tensor([row[:4] for row in rows]), torch.tensor([row[4] for row in rows])
 
 
 class _Queries(torch.autograd.Function):
@@ -118,9 +168,23 @@ class _Queries(torch.autograd.Function):
         core: RowCore = ctx.core
         (x, y), (r, s), (g, h) = _parts(ctx.arrangement, given, relations, gradient)
         for_given = _joined((core.right, r, g), (core.left, h, s))
-        for_rows = _joined((core.relation_queries, x, g), (core.relation_queries, h, y))
+        for_rows = _joined((core.between, x, g), (core.between, h, y))
         total = relations.new_zeros(ctx.count, relations.shape[1])
         return add_rows(total, ctx.arrangement.index, for_rows), for_given, None, None
+
+
+class _RelationQueries(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, subjects: Tensor, objects: Tensor, core: RowCore) -> Tensor:
+        ctx.core = core
+        ctx.save_for_backward(subjects, objects)
+        return core.between(subjects, objects)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        subjects, objects = ctx.saved_tensors
+        core: RowCore = ctx.core
+        return core.right(gradient, objects), core.left(subjects, gradient), None
 
 
 def _parts(arrangement: Arrangement, *rows: Tensor) -> list[tuple[Tensor, Tensor]]:

@@ -27,9 +27,9 @@ class HoleCore(RowCore):
 
     def right(self, relations: Tensor, objects: Tensor) -> Tensor:
         """The circular correlation of r and e_j."""
-        return self.relation_queries(relations, objects)
+        return self.between(relations, objects)
 
-    def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
+    def between(self, subjects: Tensor, objects: Tensor) -> Tensor:
         """The circular correlation of e_i and e_j: z_l = sum_t x_t y_(l + t mod d)."""
         product = torch.fft.rfft(subjects).conj() * torch.fft.rfft(objects)
         correlated: Tensor = torch.fft.irfft(product, n=self.entity_dim)

@@ -6,7 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reltucker.kernels import grouped_outer_products, grouped_products
+from reltucker.kernels import (
+    Dropout,
+    apply_dropout,
+    grouped_outer_products,
+    grouped_products,
+)
 from reltucker.model.arrangement import Arrangement
 from reltucker.model.cores.core import Core
 
@@ -47,6 +52,32 @@ class _Queries(torch.autograd.Function):
             grouped_products(mixing, gradient, arrangement.starts, flipped=True),
             None,
         )
+
+
+def mixed(relations: Tensor, slices: Tensor, dropout: Dropout) -> Tensor:
+    """R G after dropout: (U, d_r), (d_r, d_e^2) to (U, d_e^2), differentiable."""
+    apply: Callable[..., Tensor] = _Mixed.apply
+    return apply(relations, slices, dropout)
+
+
+class _Mixed(torch.autograd.Function):
+    """The product and its gradient are masked where they lie; they are the largest of a step."""
+
+    @staticmethod
+    def forward(ctx: Any, relations: Tensor, slices: Tensor, dropout: Dropout) -> Tensor:
+        ctx.dropout = dropout
+        ctx.save_for_backward(relations, slices)
+        matrices = relations @ slices
+        return apply_dropout(matrices, dropout, matrices) if dropout.rate else matrices
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        relations, slices = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        if ctx.dropout.rate:
+            apply_dropout(gradient, ctx.dropout, gradient)
+        for_relations = gradient @ slices.t() if ctx.needs_input_grad[0] else None
+        return for_relations, relations.t() @ gradient, None
 
 
 def default_relation_dim(entity_dim: int, relation_dim: int | None, relations: int) -> int:

@@ -3,8 +3,10 @@
 import torch
 from torch import Tensor
 
+from reltucker.kernels import Dropout
 from reltucker.model.cores.fixed import Entries, FixedCore
 from reltucker.model.cores.matrices import MatrixCore
+from reltucker.model.dropout import NONE, dropped
 
 
 class RescalCore(FixedCore, MatrixCore):
@@ -23,9 +25,9 @@ class RescalCore(FixedCore, MatrixCore):
         l = torch.arange(self.relation_dim)
         return l // self.entity_dim, l % self.entity_dim, l, torch.ones(len(l))
 
-    def mixing(self, relations: Tensor) -> Tensor:
+    def mixing(self, relations: Tensor, dropout: Dropout = NONE) -> Tensor:
         """M_k = reshape(r_k): (U, d_e^2) to (U, d_e, d_e)."""
-        return relations.view(-1, self.entity_dim, self.entity_dim)
+        return dropped(relations, dropout).view(-1, self.entity_dim, self.entity_dim)
 
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
         """vec(e_i e_j^T)."""

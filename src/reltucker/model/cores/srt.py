@@ -8,10 +8,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from reltucker.errors import RecipeError
-from reltucker.kernels import sparse_mixing_backward, sparse_mixing_forward
+from reltucker.kernels import Dropout, sparse_mixing_backward, sparse_mixing_forward
 from reltucker.model.cores.core import CoreOptions
 from reltucker.model.cores.entries import HeldEntries
-from reltucker.model.cores.matrices import MatrixCore, default_relation_dim
+from reltucker.model.cores.matrices import MatrixCore, default_relation_dim, mixed
+from reltucker.model.dropout import NONE, dropped
 from reltucker.model.hard_concrete import HardConcrete
 from reltucker.model.initial import Draw
 
@@ -82,15 +83,16 @@ class GatedCore(MatrixCore):
 
     # -- the three questions --------------------------------------------------------------------
 
-    def mixing(self, relations: Tensor) -> Tensor:
+    def mixing(self, relations: Tensor, dropout: Dropout = NONE) -> Tensor:
         """M_k = sum_l r_kl (V_l * Z_l): (U, d_r) to (U, d_e, d_e)."""
         weights, held = self._weights(), self.held
         if held.is_sparse:
             apply: Callable[..., Tensor] = _SparseProduct.apply
             square = self.entity_dim**2
             matrices = apply(relations, weights, held.slices, held.places, square)
+            matrices = dropped(matrices, dropout)
         else:
-            matrices = relations @ weights.view(self.relation_dim, -1)
+            matrices = mixed(relations, weights.view(self.relation_dim, -1), dropout)
         return matrices.view(len(relations), self.entity_dim, self.entity_dim)
 
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
