@@ -28,7 +28,7 @@ from reltucker.search.space import Space
 from reltucker.search.storage import open_storage, storage_url, study_lock
 from reltucker.search.trials import OVER_BUDGET, PLAN, TOTAL, left, release
 from reltucker.search.workers import Workers
-from reltucker.training import Recipe, RunFolder, trained_model
+from reltucker.training import Recipe, RunFolder, settled, trained_model
 
 POLL_SECONDS = 0.5
 
@@ -239,7 +239,7 @@ def _finish(
     def recipe_of(row: dict[str, Any]) -> Recipe:
         recipe, _ = plan.recipe_for(outcome.values(row))
         assert recipe is not None, "a trial that ended keeps to the limit"
-        return recipe
+        return settled(recipe, graph)
 
     recipe = recipe_of(best)
     recipe.save(folder.path / "best.toml")
