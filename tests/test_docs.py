@@ -83,6 +83,17 @@ def test_the_figures_of_speed_are_those_of_the_result_files() -> None:
         assert table_row(text, sizes) == [f"{found[name]:.2f}" for name in shown]
 
 
+def test_the_figures_of_before_and_after_are_those_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    part = text.partition("## Before and after")[2].partition("\n## ")[0]
+    path = ROOT / "benchmarks" / "results" / "before-and-after.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    assert f"{measured['matmul_2048_gflops']:.0f} GFLOPS" in part
+    for name, figures in measured["milliseconds_per_step"].items():
+        expected = [f"{figures[key]:.2f}" for key in ("before", "after", "ratio")]
+        assert table_row(part, name) == expected
+
+
 def test_the_figures_of_objectives_are_those_of_the_result_file() -> None:
     text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     path = ROOT / "benchmarks" / "results" / "objectives.json"
