@@ -348,6 +348,16 @@ def test_runs_of_earlier_versions_can_still_be_opened(tmp_path: Path) -> None:
         Recipe.load(path)
 
 
+def test_a_checkpoint_of_an_earlier_version_is_told_apart(tmp_path: Path) -> None:
+    run = train(random_graph(1), quick(), out=tmp_path / "run", progress=False)
+    folder = RunFolder(run.path)
+    tensors, _ = folder.load_tensors(CHECKPOINT)
+    folder.save_tensors(CHECKPOINT, tensors, {"epoch": 3, "waited": 0})
+    (run.path / "result.json").unlink()
+    with pytest.raises(RunError, match="written by an earlier version, .* train it again"):
+        open_run(run.path).resume(progress=False)
+
+
 def test_an_optimizer_state_that_is_not_whole_is_refused(tmp_path: Path) -> None:
     training = Training(quick(), random_graph(1), RunFolder(tmp_path), None)
     state = training.optimizer.state_dict()

@@ -247,9 +247,14 @@ class Training:
         """Go back to the state of the last checkpoint, or to the start where there is none."""
         if self.folder.has(CHECKPOINT):
             tensors, rest = self.folder.load_tensors(CHECKPOINT)
+            path = self.folder.path / CHECKPOINT
+            if "optimizer" not in rest:
+                raise RunError(
+                    f"{path} was written by an earlier version, so the run cannot be resumed; "
+                    "train it again"
+                )
             try:
                 self.load_state_dict(unpack(tensors, rest))
             except (KeyError, RuntimeError, TypeError, ValueError) as error:
-                path = self.folder.path / CHECKPOINT
                 raise RunError(f"{path} does not fit the run's recipe ({error})") from error
         self.folder.keep_epochs(self.epoch)
