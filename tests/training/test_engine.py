@@ -354,7 +354,7 @@ def test_a_checkpoint_of_an_earlier_version_is_told_apart(tmp_path: Path) -> Non
     tensors, _ = folder.load_tensors(CHECKPOINT)
     folder.save_tensors(CHECKPOINT, tensors, {"epoch": 3, "waited": 0})
     (run.path / "result.json").unlink()
-    with pytest.raises(RunError, match="written by an earlier version, .* train it again"):
+    with pytest.raises(RunError, match=r"written by an earlier version, .* train it again"):
         open_run(run.path).resume(progress=False)
 
 
