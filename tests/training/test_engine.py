@@ -358,6 +358,18 @@ def test_a_checkpoint_of_an_earlier_version_is_told_apart(tmp_path: Path) -> Non
         open_run(run.path).resume(progress=False)
 
 
+@pytest.mark.parametrize(
+    "state", [5, [], {"optimizer": 1, "model": 2}, {"optimizer": {}, "model": {"tensor": []}}]
+)
+def test_a_checkpoint_whose_state_is_nonsense_is_named(state: Any, tmp_path: Path) -> None:
+    run = train(random_graph(1), quick(), out=tmp_path / "run", progress=False)
+    folder = RunFolder(run.path)
+    folder.save_tensors(CHECKPOINT, folder.load_tensors(CHECKPOINT)[0], state)
+    (run.path / "result.json").unlink()
+    with pytest.raises(RunError, match=r"checkpoint\.safetensors does not fit the run's recipe"):
+        open_run(run.path).resume(progress=False)
+
+
 def test_an_optimizer_state_that_is_not_whole_is_refused(tmp_path: Path) -> None:
     training = Training(quick(), random_graph(1), RunFolder(tmp_path), None)
     state = training.optimizer.state_dict()

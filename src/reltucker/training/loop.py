@@ -248,13 +248,13 @@ class Training:
         if self.folder.has(CHECKPOINT):
             tensors, rest = self.folder.load_tensors(CHECKPOINT)
             path = self.folder.path / CHECKPOINT
-            if "optimizer" not in rest:
+            if isinstance(rest, dict) and "optimizer" not in rest:
                 raise RunError(
                     f"{path} was written by an earlier version, so the run cannot be resumed; "
                     "train it again"
                 )
             try:
                 self.load_state_dict(unpack(tensors, rest))
-            except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
                 raise RunError(f"{path} does not fit the run's recipe ({error})") from error
         self.folder.keep_epochs(self.epoch)
