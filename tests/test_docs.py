@@ -94,6 +94,18 @@ def test_the_figures_of_before_and_after_are_those_of_the_result_file() -> None:
         assert table_row(part, name) == expected
 
 
+def test_the_figures_of_the_first_minute_are_those_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    part = text.partition("## The first minute")[2].partition("\n## ")[0]
+    path = ROOT / "benchmarks" / "results" / "first-minute.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("complex", "drt", "srt"):
+        figures = measured[f"6 epochs of {name}"]
+        keys = ("compilation", "seconds", "seconds_with_loops")
+        assert table_row(part, f"6 epochs of {name}") == [f"{figures[key]:.1f}" for key in keys]
+    assert f"{measured['reltucker demo']['seconds']:.0f} s in this run" in part
+
+
 def test_the_figures_of_objectives_are_those_of_the_result_file() -> None:
     text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     path = ROOT / "benchmarks" / "results" / "objectives.json"
