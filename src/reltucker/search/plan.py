@@ -19,6 +19,7 @@ from reltucker.choices import ObjectiveName, PrunerName, SamplerName
 from reltucker.errors import GraphError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph
 from reltucker.search.budget import Bounds, bounds_of, within_budget
+from reltucker.search.presets import filled
 from reltucker.search.space import Adjustment, Distribution, Space, adjusted, extremes, grid_of
 from reltucker.training import Recipe, check
 
@@ -136,6 +137,7 @@ def make_plan(
         raise GraphError(
             f"{graph.name}: a search needs validation triples whose entities occur in train"
         )
+    recipe = filled(recipe, graph)
     distributions = space.distributions(recipe, len(graph.relations))
     if not distributions:
         raise RecipeError("there is nothing to search: every setting of the space is given")

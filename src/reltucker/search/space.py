@@ -183,17 +183,22 @@ def recipe_and_space(
     sampler: str,
     values: Mapping[str, Any],
     assignments: Sequence[str],
+    *,
+    graph: str | None = None,
 ) -> tuple[Recipe, Space]:
     """The base recipe and the space. A setting that an option gives is not searched.
 
-    `argument` is a graph, or a recipe file (.toml) with the table [space]; `space` names a shipped
-    space or another file, of which only the space is taken. By default that is the space of the
-    recipe file, else the paper's grid where the paper's sampler meets one of its graphs, else the
-    default space.
+    `argument` is a graph, or a recipe file (.toml) with the table [space], whose graph `graph` may
+    replace; `space` names a shipped space or another file, of which only the space is taken. By
+    default that is the space of the recipe file, else the paper's grid where the paper's sampler
+    meets one of its graphs, else the default space.
     """
     recipe, found = Recipe().with_values({"graph.source": argument}), None
     if Path(argument).suffix.lower() == ".toml":
         recipe, found = Space.load(Path(argument))
+        recipe = recipe if graph is None else recipe.on(graph)
+    elif graph is not None:
+        raise RecipeError(f"--graph {graph}: it is for a file (.toml), and {argument} is a graph")
     recipe = recipe.with_values(dict(values)).changed(assignments)
     if recipe.graph.source is None:
         raise RecipeError(
