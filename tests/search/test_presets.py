@@ -1,5 +1,6 @@
 """Presets: sane for every size, faithful to what was set, and never refused."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reltucker import Recipe, load_graph, open_run, train
-from reltucker.errors import RecipeError
+from reltucker.errors import GraphError, RecipeError
 from reltucker.model import CORES
 from reltucker.run import prepared
 from reltucker.search import filled, graph_and_recipe
@@ -201,6 +202,12 @@ def test_tiny_graphs_are_trained(name: str, tmp_path: Path) -> None:
     assert run.recipe.recipe.preset == "good"
     subject, relation, _ = TINY[name][0]
     assert run.predict(subject, relation, known=True).height >= 1
+
+
+def test_a_graph_without_training_triples_is_refused() -> None:
+    graph = random_graph(0)
+    with pytest.raises(GraphError, match="there are no training triples"):
+        prepared(replace(graph, train=graph.train[:0]))
 
 
 def test_a_run_tells_its_preset_and_its_recipe_is_full(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 `good` is what `train` uses without a word, `best` takes its time, `fast` does not, and `paper` is
 the paper's protocol. What a user has set is kept, and what is chosen fits to it. There is no clock
 in it: the same graph gets the same recipe on every machine, busy or idle. The figures behind the
-choices are in docs/training.md.
+choices are in docs/results.md.
 """
 
 import math
@@ -118,7 +118,7 @@ EFFORTS: dict[PresetName, Effort] = {
 
 def filled(recipe: Recipe, graph: KnowledgeGraph) -> Recipe:
     """The recipe with what its preset chooses for the graph; what was set is kept."""
-    if not recipe.is_open:
+    if not recipe.is_open or not len(graph.train):  # which `check` refuses
         return recipe
     assert recipe.recipe.preset is not None
     chosen = choose(recipe.recipe.preset, GraphSizes.of(graph), recipe.given())
