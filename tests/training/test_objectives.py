@@ -159,6 +159,7 @@ OBJECTIVES: list[dict[str, Any]] = [
     {"shared_negatives": True},
     {"shared_negatives": True, "answer_weights": "frequency"},
     {"objective": "one_vs_all"},
+    {"objective": "one_vs_all", "sampled_epochs": 1, "answer_weights": "frequency"},
     {"objective": "k_vs_all", "sampled_epochs": 1, "answer_exponent": 0.5},
     {"objective": "k_vs_all", "label_smoothing": 0.1, "answer_exponent": 0.5},
     {"objective": "k_vs_all", "loss": "binary", "label_smoothing": 0.2},
