@@ -26,8 +26,8 @@ def command(
     """Merge runs of one graph into one model.
 
     Embeddings and cores of the runs stand side by side in a new run, whose scores are the weighted
-    sum of theirs; every other command works on it. Weights are chosen by the MRR on at most 5,000 validation triples; a run that does not
-    help gets the weight 0 and is left out.
+    sum of theirs; every other command works on it. Weights are chosen by the MRR on at most 5,000
+    validation triples; a run that does not help gets the weight 0 and is left out.
 
     Example: reltucker merge runs/mine runs/other --out runs/both
     """
