@@ -252,3 +252,19 @@ def test_merging_is_no_training(tmp_path: Path, graph: KnowledgeGraph) -> None:
     with pytest.raises(ReltuckerError, match=r"core\.parts is missing"):
         fit(graph, tmp_path / "run", "merged")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_merge_that_fails_while_it_writes_leaves_no_run_and_can_be_repeated(
+    runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    chosen = [runs["complex"], runs["drt"]]
+    with monkeypatch.context() as broken:
+        broken.setattr(KnowledgeGraph, "save", full)
+        with pytest.raises(ReltuckerError, match="cannot be written"):
+            merge(chosen, tmp_path / "merged", weights=[1, 1], progress=False)
+    with pytest.raises(ReltuckerError, match="not a run folder"):
+        open_run(tmp_path / "merged")
+    merge(chosen, tmp_path / "merged", weights=[1, 1], progress=False)

@@ -16,7 +16,7 @@ from reltucker.progress import track
 from reltucker.training.memory import peak_memory
 from reltucker.training.recipe import Recipe
 from reltucker.training.run_folder import BEST, RESULT, RunFolder
-from reltucker.training.setup import trained_model
+from reltucker.training.setup import choose_device, trained_model
 from reltucker.training.validation import Validation
 from reltucker.training.weighting import choose_weights
 
@@ -43,7 +43,8 @@ def merge_runs(
         _check_weights(weights, len(folders))
     results = [_result(folder) for folder in folders]
     graph = _common_graph(folders, graph)
-    models = [trained_model(folder, graph) for folder in folders]
+    device = choose_device(folders[0].recipe().train.device)
+    models = [trained_model(folder, graph).to(device) for folder in folders]
     _refuse_mixed(folders, models)
     alone: Sequence[float | None] = [None] * len(models)
     if weights is None:
