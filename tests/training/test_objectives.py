@@ -19,6 +19,7 @@ from reltucker.training.objectives import RowGradient, dense
 from reltucker.training.objectives.batches import Batch
 from reltucker.training.objectives.objective import Keys, Objective
 from reltucker.training.optimizer import Optimizer
+from tests.conftest import build_core
 
 ENTITIES, RELATIONS, SEEN = 20, 4, 18
 TRIPLES = np.array(
@@ -40,7 +41,7 @@ def make_objective(
 
 
 def make(name: str, reciprocal: bool, batch_norm: bool = False) -> RelationalTucker:
-    core = CORES[name].build(6, None, RELATIONS)
+    core = build_core(name, 6, RELATIONS)
     model = RelationalTucker(
         ENTITIES, RELATIONS, core, reciprocal=reciprocal, batch_norm=batch_norm
     )

@@ -201,7 +201,9 @@ class Recipe(_Settings):
         try:
             options.model_validate(self.core)
         except ValidationError as error:
-            raise ValueError(f"core.{_explain(options, error)}") from None
+            explained = _explain(options, error)
+            separator = ": " if explained.startswith("there is no") else "."
+            raise ValueError(f"core{separator}{explained}") from None
         return self
 
     @classmethod
