@@ -5,12 +5,13 @@ from hypothesis import strategies as st
 
 from reltucker.errors import RecipeError
 from reltucker.model import CORES, Arrangement, Core, RelationalTucker
+from tests.conftest import build_core
 
 NAMES = sorted(CORES)
 
 
 def make(name: str, entity_dim: int, seed: int = 0) -> RelationalTucker:
-    core = CORES[name].build(entity_dim, None, relations=5)
+    core = build_core(name, entity_dim, 5)
     model = RelationalTucker(11, 5, core).double()
     model.reset(torch.Generator().manual_seed(seed))
     return model.eval()  # the gates of srt are deterministic in evaluation

@@ -19,6 +19,7 @@ from reltucker.training.objectives import RowGradient, dense
 from reltucker.training.objectives.batches import Batch
 from reltucker.training.objectives.objective import Keys, Objective
 from reltucker.training.optimizer import Optimizer
+from tests.conftest import build_core
 
 ENTITIES, RELATIONS, SEEN = 20, 4, 18
 TRIPLES = np.array(
@@ -40,7 +41,7 @@ def make_objective(
 
 
 def make(name: str, reciprocal: bool, batch_norm: bool = False) -> RelationalTucker:
-    core = CORES[name].build(6, None, RELATIONS)
+    core = build_core(name, 6, RELATIONS)
     model = RelationalTucker(
         ENTITIES, RELATIONS, core, reciprocal=reciprocal, batch_norm=batch_norm
     )
@@ -159,6 +160,7 @@ OBJECTIVES: list[dict[str, Any]] = [
     {"shared_negatives": True},
     {"shared_negatives": True, "answer_weights": "frequency"},
     {"objective": "one_vs_all"},
+    {"objective": "one_vs_all", "sampled_epochs": 1, "answer_weights": "frequency"},
     {"objective": "k_vs_all", "sampled_epochs": 1, "answer_exponent": 0.5},
     {"objective": "k_vs_all", "label_smoothing": 0.1, "answer_exponent": 0.5},
     {"objective": "k_vs_all", "loss": "binary", "label_smoothing": 0.2},
