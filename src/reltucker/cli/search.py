@@ -17,16 +17,23 @@ def command(
     space: Annotated[
         str | None,
         Option(
-            help="paper, default, or a file (.toml) with a table [space]",
-            show_default="default; paper for the paper's sampler and graphs",
+            help="default, simple, paper, or a file (.toml) with a space",
+            show_default="default; simple for a recipe; paper for the paper's sampler and graphs",
         ),
     ] = None,
     trials: Annotated[
         int | None,
         Option(min=1, help="How many in all", show_default="30; paper: 12 for each d_e; grid: all"),
     ] = None,
+    minutes: Annotated[
+        float | None,
+        Option(min=0.1, help="The best model within this time", show_default="no limit"),
+    ] = None,
     sampler: Annotated[SamplerName, Option(help="How to choose settings")] = "tpe",
-    pruner: Annotated[PrunerName, Option(help="How to end poor trials early")] = "none",
+    pruner: Annotated[
+        PrunerName | None,
+        Option(help="How to end poor trials early", show_default="none; median with --minutes"),
+    ] = None,
     objective: Annotated[
         ObjectiveName, Option(help="The best MRR, or the front of MRR against parameters")
     ] = "mrr",
@@ -38,7 +45,7 @@ def command(
         Option(help="sqlite:///FILE.db or postgresql://...", show_default="a file in OUT"),
     ] = None,
     study: Annotated[
-        str | None, Option(help="The name of the study", show_default="GRAPH-MODEL")
+        str | None, Option(help="The name of the study", show_default="GRAPH, or GRAPH-MODEL")
     ] = None,
     workers: options.Workers = 1,
     join: Annotated[
@@ -49,7 +56,7 @@ def command(
     labels: options.Labels = None,
     assignments: options.FixedSettings = None,
     out: Annotated[
-        Path | None, Option(help="The folder", show_default="searches/GRAPH-MODEL")
+        Path | None, Option(help="The folder", show_default="searches/GRAPH, or GRAPH-MODEL")
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -59,19 +66,20 @@ def command(
     best model is the run OUT/best, and OUT/report.html shows the whole search. The same command
     goes on with a search that was stopped or killed.
 
-    Example: reltucker search triples.tsv --trials 30 --workers 4
+    Example: reltucker search triples.tsv --minutes 30 --workers 4
     """
-    from reltucker.search import parse_count, recipe_and_space, run_search
+    from reltucker.search import parse_count, recipe_and_space, run_search, study_name
     from reltucker.search.report import write_report
 
     values = options.given({"model.name": model, "train.epochs": epochs, "graph.labels": labels})
     recipe, found = recipe_and_space(graph_or_space, space, sampler, values, assignments or [])
-    name = study or f"{Path(str(recipe.graph.source)).stem}-{recipe.model.name}"
+    name = study or study_name(Path(str(recipe.graph.source)).stem, recipe, found)
     result = run_search(
         recipe,
         found,
         out=out or Path("searches") / options.folder_name(name),
         trials=trials,
+        minutes=minutes,
         sampler=sampler,
         pruner=pruner,
         objective=objective,

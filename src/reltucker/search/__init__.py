@@ -5,7 +5,7 @@ from reltucker.search.folder import run_of
 from reltucker.search.outcome import Outcome
 from reltucker.search.plan import Plan, digest, make_plan
 from reltucker.search.samplers import PaperSampler
-from reltucker.search.search import SearchResult, outcome_so_far, run_search
+from reltucker.search.search import SearchResult, outcome_so_far, run_search, study_name
 from reltucker.search.space import Space, recipe_and_space
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "recipe_and_space",
     "run_of",
     "run_search",
+    "study_name",
 ]

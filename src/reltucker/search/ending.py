@@ -1,0 +1,66 @@
+"""The end of a search: the best model is kept, and judged on test once."""
+
+from contextlib import nullcontext
+from typing import Any
+
+from reltucker.atomic import write_with
+from reltucker.errors import NoModelError
+from reltucker.evaluation import PROTOCOLS, rank_split
+from reltucker.graph import KnowledgeGraph
+from reltucker.progress import TrainingProgress, track
+from reltucker.search.folder import SearchFolder, without_test
+from reltucker.search.objective import trained
+from reltucker.search.outcome import Outcome
+from reltucker.search.plan import Plan
+from reltucker.search.trials import CUT
+from reltucker.training import Recipe, RunFolder, settled, trained_model
+
+
+def finish(
+    folder: SearchFolder,
+    plan: Plan,
+    outcome: Outcome,
+    graph: KnowledgeGraph,
+    *,
+    judge: bool,
+    progress: bool,
+) -> dict[str, Any]:
+    """Write trials, recipes and the best model's run; its figures on test by protocol.
+
+    What an earlier start has done with the same best trial is not done again.
+    """
+    write_with(folder.path / "trials.parquet", outcome.frame().write_parquet)
+    best = outcome.best
+    if best is None:
+        reasons = [row["reason"] for row in outcome.rows if row["reason"]]
+        reason = f"; the first reason: {reasons[0]}" if reasons else ""
+        raise NoModelError(f"none of the {len(outcome.rows)} trials ended with a model{reason}")
+
+    def recipe_of(row: dict[str, Any]) -> Recipe:
+        recipe, _ = plan.recipe_for(outcome.values(row))
+        assert recipe is not None, "a trial that ended keeps to the limit"
+        if row[CUT] is not None:
+            recipe = recipe.with_values({"train.epochs": row[CUT]})
+        return settled(recipe, graph)
+
+    recipe = recipe_of(best)
+    recipe.save(folder.path / "best.toml")
+    if plan.objective == "skyline":
+        for row in outcome.skyline:
+            recipe_of(row).save(folder.recipe(row))
+    earlier = folder.result(best)
+    if earlier is None:
+        # The run of a trial of another machine is trained again; one that is here stays as it is.
+        shown = TrainingProgress("best", recipe.train.epochs) if progress else None
+        with shown or nullcontext():
+            trained(folder.trial(best), recipe, without_test(graph), shown)
+        folder.keep_best(folder.trial(best), graph)
+        earlier = {}
+    if not judge or set(PROTOCOLS) <= set(earlier):
+        return {protocol: earlier[protocol] for protocol in PROTOCOLS if protocol in earlier}
+    run = RunFolder(folder.best)
+    graph = run.graph()
+    model = trained_model(run, graph)
+    with track("ranking test", 2 * len(graph.test), "queries", progress) as advance:
+        metrics = rank_split(model, graph, "test", advance=advance).metrics()
+    return {protocol: metrics[protocol].to_dict() for protocol in PROTOCOLS}
