@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from reltucker.kernels import arrange
@@ -30,3 +31,11 @@ class Arrangement:
         """Questions with these rows of R (Q,), of `count`, asking for subjects or for objects."""
         order, relations, index, starts = arrange(rows, asks_subject, count)
         return cls(order, relations, index, starts, int(starts[1, 0]))
+
+    def repeated_starts(self, times: int) -> Tensor:
+        """`starts` where the same questions are asked of so many lists of U matrices: either part
+        holds all of its questions for the first list, then all for the second, and so on."""
+        sizes = (self.starts[:, 1:] - self.starts[:, :-1]).repeat(1, times)  # (2, times U)
+        starts = torch.nn.functional.pad(torch.cumsum(sizes, 1), (1, 0))
+        starts[1] += starts[0, -1].clone()
+        return starts

@@ -147,6 +147,7 @@ class Training:
         self.model.train()
         before: dict[str, Tensor] = dict(self.model.named_parameters())
         steps = math.ceil(len(self.objective) / self.recipe.train.batch_size)
+        self.objective.begin_epoch(self.epoch + 1)
         kept = self.model.core.begin_epoch(self.epoch + 1, steps)
         if kept is not None:
             self.optimizer.select(before, kept)

@@ -82,6 +82,9 @@ class TrainSettings(_Settings):
     negatives: int = Field(
         24, ge=1, description="pseudo-negatives for each side of a triple, without replacement"
     )
+    sampled_epochs: int = Field(
+        0, ge=0, description="k_vs_all: in so many first epochs `negatives` stand for all entities"
+    )
     shared_negatives: bool = Field(False, description="the same negatives for a whole batch")
     loss: Literal["softmax", "binary"] = Field("softmax", description="cross-entropy over entities")
     label_smoothing: Rate = Field(0.0, description="one_vs_all, k_vs_all: share spread evenly")
@@ -96,6 +99,10 @@ class TrainSettings(_Settings):
         None,
         ge=1,
         description="k_vs_all: ask a question with more answers several times, with so many each",
+    )
+    answer_weights: Literal["alike", "frequency"] = Field(
+        "alike",
+        description="negative_sampling, one_vs_all: whether frequent answers count more",
     )
     relation_prediction: float = Field(
         0.0, ge=0.0, description="weight of predicting the relation of a triple"
@@ -130,7 +137,13 @@ class TrainSettings(_Settings):
         "none", description="on the factors of a batch, weighted by how often they occur"
     )
     regularizer_weight: float = Field(0.0, ge=0.0, description="of the regularizer")
-    regularizer_power: float = Field(2.0, ge=1.0, le=4.0, description="p of lp")
+    regularizer_power: float = Field(2.0, ge=1.0, le=4.0, description="p of lp and ivr")
+    regularizer_intermediate: float = Field(
+        1.0, ge=0.0, description="v of ivr: how much queries and mixing matrices count"
+    )
+    orthogonality: float = Field(
+        0.0, ge=0.0, description="weight of holding mixing matrices near orthogonal ones"
+    )
     patience: int = Field(10, ge=1, description="epochs without a better validation MRR")
     max_density: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
         None, description="early stopping counts epochs with at most this core density only"
@@ -264,9 +277,13 @@ def refuse_idle(recipe: Recipe) -> None:
     it expects one. Recipes of earlier runs may have some, so that only training asks."""
     train, default = recipe.train, TrainSettings()
     learns_pattern = CORES[recipe.model.name].learns == "pattern"
+    has_matrices = CORES[recipe.model.name].has_matrices
+    draws = "sampled_epochs" not in OBJECTIVES[train.objective].reads or train.sampled_epochs > 0
     rules = [
         ("decay", train.schedule != "constant", "a train.schedule that is not 'constant'"),
         ("plateau_patience", train.schedule == "plateau", "train.schedule = 'plateau'"),
+        ("negatives", draws, "train.objective = 'negative_sampling', or train.sampled_epochs"),
+        ("orthogonality", has_matrices, "a core with mixing matrices, such as drt"),
         ("max_density", learns_pattern, "a core that learns which entries exist, such as srt"),
     ]
     for section, registry in (("objective", OBJECTIVES), ("regularizer", REGULARIZERS)):

@@ -1,6 +1,7 @@
 """The cores: one file for each model of the family. A core is added here and nowhere else."""
 
 from reltucker.model.cores.analogy import AnalogyCore
+from reltucker.model.cores.block import BlockCore
 from reltucker.model.cores.complex import ComplexCore
 from reltucker.model.cores.core import Core, CoreOptions
 from reltucker.model.cores.cp import CpCore
@@ -16,6 +17,7 @@ CORES: dict[str, type[Core]] = {
     for core in (
         DenseCore,
         GatedCore,
+        BlockCore,
         RescalCore,
         DistMultCore,
         CpCore,

@@ -35,6 +35,8 @@ class Core(nn.Module, ABC):
     learns: ClassVar[Literal["nothing", "entries", "pattern"]]
     """Of the core: nothing where it is fixed, so that d_r follows from d_e and all free parameters
     of a relation are in r_k; its entries; or also which of its entries exist."""
+    has_matrices: ClassVar[bool] = False
+    """Whether the compact form holds M_k as matrices, or as the blocks on its diagonal."""
     Options: ClassVar[type[CoreOptions]] = CoreOptions
 
     def __init__(self, entity_dim: int, relation_dim: int) -> None:

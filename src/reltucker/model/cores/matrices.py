@@ -19,37 +19,43 @@ from reltucker.model.cores.core import Core
 class MatrixCore(Core):
     """A core with M_k (U, d_e, d_e)."""
 
+    has_matrices = True
+
     def queries(self, mixing: Tensor, given: Tensor, arrangement: Arrangement) -> Tensor:
         """e_i^T M_k and M_k e_j."""
-        apply: Callable[..., Tensor] = _Queries.apply
-        return apply(mixing, given, arrangement)
+        return matrix_queries(mixing, given, arrangement.starts)
 
     def query_work(self) -> int:
         """As d_e^2: a product with M_k."""
         return self.entity_dim**2
 
 
+def matrix_queries(matrices: Tensor, given: Tensor, starts: Tensor) -> Tensor:
+    """x^T M_u in the first part of the rows, M_u x in the second: (U, d, d), (Q, d) to (Q, d);
+    `starts` (2, U + 1) as in an arrangement."""
+    apply: Callable[..., Tensor] = _Queries.apply
+    return apply(matrices, given, starts)
+
+
 class _Queries(torch.autograd.Function):
     """Autograd over slices of M would fill a full zero gradient for every slice."""
 
     @staticmethod
-    def forward(ctx: Any, mixing: Tensor, given: Tensor, arrangement: Arrangement) -> Tensor:
-        mixing, given = mixing.contiguous(), given.contiguous()
-        ctx.arrangement = arrangement
-        ctx.save_for_backward(mixing, given)
-        return grouped_products(mixing, given, arrangement.starts)
+    def forward(ctx: Any, matrices: Tensor, given: Tensor, starts: Tensor) -> Tensor:
+        matrices, given = matrices.contiguous(), given.contiguous()
+        ctx.save_for_backward(matrices, given, starts)
+        return grouped_products(matrices, given, starts)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        mixing, given = ctx.saved_tensors
-        arrangement: Arrangement = ctx.arrangement
-        gradient, n = gradient.contiguous(), arrangement.objects
+        matrices, given, starts = ctx.saved_tensors
+        gradient, n = gradient.contiguous(), int(starts[1, 0])
         # dM_k = sum e_i dq^T over questions for objects, plus sum dq e_j^T over those for subjects.
         left = torch.cat([given[:n], gradient[n:]])
         right = torch.cat([gradient[:n], given[n:]])
         return (
-            grouped_outer_products(left, right, arrangement.starts),
-            grouped_products(mixing, gradient, arrangement.starts, flipped=True),
+            grouped_outer_products(left, right, starts),
+            grouped_products(matrices, gradient, starts, flipped=True),
             None,
         )
 

@@ -21,6 +21,7 @@ class Batch:
     starts  : (Q + 1,) where the answers of each question begin
     answers : the answers of all questions, ascending for each
     weights : (Q,) how much each question counts; the loss of the step is a weighted sum
+    shares  : (Q,) the same for regularisers
     facts   : (F, 3) for relation prediction: subject, row of R, object
     """
 
@@ -29,12 +30,25 @@ class Batch:
     starts: Tensor
     answers: Tensor
     weights: Tensor
+    shares: Tensor
     facts: Tensor
 
-    def answer_weights(self) -> Tensor:
-        """The share of each answer in its question's weight (n,)."""
+    def questions_of_answers(self) -> Tensor:
+        """The question that each answer belongs to (n,)."""
         counts = self.starts[1:] - self.starts[:-1]
-        return torch.repeat_interleave(self.weights / counts, counts, output_size=len(self.answers))
+        numbers = torch.arange(len(counts), device=counts.device)
+        return torch.repeat_interleave(numbers, counts, output_size=len(self.answers))
+
+    def by_answer(self, of_questions: Tensor) -> Tensor:
+        """What belongs to questions (Q,), in equal parts to their answers (n,)."""
+        counts = self.starts[1:] - self.starts[:-1]
+        return (of_questions / counts)[self.questions_of_answers()]
+
+    def by_relation(self, of_questions: Tensor) -> Tensor:
+        """What belongs to questions (Q,), summed for each of their distinct relations (U,)."""
+        index = self.arrangement.index
+        total = of_questions.new_zeros(len(self.arrangement.relations))
+        return total.index_add_(0, index, of_questions)
 
 
 class Batches(Protocol):
@@ -48,11 +62,23 @@ class Batches(Protocol):
 
 
 class TripleBatches:
-    """The items are triples; each asks for its object and for its subject."""
+    """The items are triples; each asks for its object and for its subject.
 
-    def __init__(self, model: RelationalTucker, graph: KnowledgeGraph) -> None:
+    `by_frequency`, an answer that is one for n training triples counts 0.9 n / n_max + 0.1, scaled
+    so that the mean over all triples is 1.
+    """
+
+    def __init__(
+        self, model: RelationalTucker, graph: KnowledgeGraph, by_frequency: bool = False
+    ) -> None:
         self.model = model
         self.triples = torch.from_numpy(graph.train).to(model.E.device)
+        self.answer_weights: Tensor | None = None
+        if by_frequency:
+            ends = self.triples[:, [0, 2]].flatten().long()
+            counts = torch.bincount(ends, minlength=len(model.E)).to(model.E)
+            weights = 0.9 * counts / counts.max() + 0.1
+            self.answer_weights = weights / weights[ends].mean()
 
     def __len__(self) -> int:
         return len(self.triples)
@@ -66,12 +92,13 @@ class TripleBatches:
         given = torch.cat([subjects, objects])[arrangement.order]
         answers = torch.cat([objects, subjects])[arrangement.order]
         starts = torch.arange(len(answers) + 1, device=answers.device)
-        weights = self.model.E.new_full((len(answers),), 1.0 / len(triples))
+        shares = self.model.E.new_full((len(answers),), 1.0 / len(triples))
+        weights = shares if self.answer_weights is None else shares * self.answer_weights[answers]
         facts = triples
         if self.model.reciprocal:
             inverse = torch.stack([objects, relations + self.model.relations, subjects], dim=1)
             facts = torch.cat([triples, inverse])
-        return Batch(arrangement, given, starts, answers, weights, facts)
+        return Batch(arrangement, given, starts, answers, weights, shares, facts)
 
 
 class QuestionBatches:
@@ -139,4 +166,4 @@ class QuestionBatches:
         else:
             ends = torch.stack([given, rows, asked], dim=1)
             facts = torch.where(swapped.unsqueeze(1), ends.flip(1), ends)
-        return Batch(arrangement, given, starts, answers, weights, facts)
+        return Batch(arrangement, given, starts, answers, weights, weights, facts)

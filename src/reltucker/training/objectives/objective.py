@@ -99,11 +99,15 @@ class Objective(ABC):
         self.batches = batches
         self.population = population
         self.regularizer = make_regularizer(model.core, settings)
-        self.table = EntityTable(model.E, self._is_compact(), self.by_rows)
+        self.table = self._table_for(self._entities_touched())
 
     def __len__(self) -> int:
         """How many items an epoch has."""
         return len(self.batches)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Prepare for an epoch (1, 2, ...)."""
+        return
 
     def gradients(self, chosen: Tensor, generator: torch.Generator) -> tuple[Tensor, Gradients]:
         """The loss of the items with these numbers, a mean over them without regularisers and the
@@ -130,7 +134,8 @@ class Objective(ABC):
         self.regularizer.on_queries(batch, q, dq)
         parameters = {n: p for n, p in model.named_parameters() if n not in ("E", "R")}
         d_given, d_relations, *others = self._differentiate(
-            queries, dq, [e_given, relations, *parameters.values()]
+            [(queries, dq), *self._on_mixing(batch, relations)],
+            [e_given, relations, *parameters.values()],
         )
         self.regularizer.on_relations(batch, relations.detach(), d_relations)
         gradients: Gradients = dict(zip(parameters, others, strict=True))
@@ -148,13 +153,12 @@ class Objective(ABC):
             self.regularizer.on_entities(batch, model.E.detach(), entities, given, answers)
         return loss, gradients
 
-    def _is_compact(self) -> bool:
-        """Whether steps leave alone the rows of E that they do not touch: where there are many,
-        and where the optimiser would not change them either."""
-        settings = self.settings
-        if settings.optimizer != "adagrad" or settings.weight_decay > 0.0:
-            return False
-        return len(self.model.E) > COMPACT_ABOVE * self._entities_touched()
+    def _table_for(self, touched: int) -> EntityTable:
+        """E as steps see it that touch so many rows at the most. They leave alone those that they
+        do not touch where these are many, and where the optimiser would not change them either."""
+        settings, E = self.settings, self.model.E
+        lazy = settings.optimizer == "adagrad" and settings.weight_decay == 0.0
+        return EntityTable(E, lazy and len(E) > COMPACT_ABOVE * touched, self.by_rows)
 
     # -- what objectives differ in --------------------------------------------------------------
 
@@ -185,11 +189,34 @@ class Objective(ABC):
 
     # -- what they share ------------------------------------------------------------------------
 
-    def _differentiate(self, queries: Tensor, dq: Tensor, inputs: list[Tensor]) -> list[Tensor]:
-        """The gradients of queries . dq, and of the core's penalty, for the inputs."""
-        outputs, weights = [queries], [dq]
+    def _on_mixing(self, batch: Batch, relations: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The mixing matrices of the batch before dropout, with their gradient by regularisers, if
+        there are any. Soft orthogonality with strength c adds, for Q questions of which Q_k are
+        about relation k,  c sum_k Q_k / Q ||M_k^T M_k - I||^2,  block by block."""
+        strength = self.settings.orthogonality
+        if not strength and not self.regularizer.holds_mixing:
+            return []
+        mixing = self.model.core.mixing(relations)  # (U, d, d) or (U, B, d, d)
+        matrices, gradient = mixing.detach(), torch.zeros_like(mixing)
+        if strength:
+            shares = batch.by_relation(torch.full_like(batch.weights, 1.0 / len(batch.weights)))
+            excess = matrices.mT @ matrices
+            excess.diagonal(dim1=-2, dim2=-1).sub_(1.0)
+            torch.matmul(matrices, excess, out=gradient)
+            gradient *= (4.0 * strength * shares).view(-1, *(1 for _ in mixing.shape[1:]))
+        if self.regularizer.holds_mixing:
+            added = torch.zeros_like(gradient.flatten(1))
+            self.regularizer.on_mixing(batch, matrices.flatten(1), added)
+            gradient += added.view(gradient.shape)
+        return [(mixing, gradient)]
+
+    def _differentiate(
+        self, outputs: list[tuple[Tensor, Tensor]], inputs: list[Tensor]
+    ) -> list[Tensor]:
+        """Outputs and their gradients to the gradients for the inputs; that of the core's penalty
+        is added."""
         penalty = self.model.core.penalty()
         if penalty is not None:
-            outputs.append(penalty[0])
-            weights.append(torch.full_like(penalty[0], penalty[1]))
-        return list(torch.autograd.grad(outputs, inputs, weights))
+            outputs = [*outputs, (penalty[0], torch.full_like(penalty[0], penalty[1]))]
+        values, weights = zip(*outputs, strict=True)
+        return list(torch.autograd.grad(values, inputs, weights))

@@ -7,10 +7,15 @@ belong together: ComplEx has those of complex numbers), mean over A_b, and stren
     lp   : c sum_b w_b (sum |e_g|^p + sum |r_k|^p + mean_a sum |e_a|^p)
     n3   : the same with p = 3
     dura : c sum_b w_b (||q_b||^2 + mean_a ||e_a||^2)
+    dura_diagonal : c sum_b w_b (1.5 ||q_b||^2 + 0.5 mean_a ||e_a||^2)
+    ivr  : c sum_b w_b (||e_g||^p + ||r_k||^p + mean_a ||e_a||^p + v (||q_b||^p + ||M_k||^p))
 
-So each factor is weighted by how often it occurs. A triple asks two questions; hence for DURA both
+So each factor is weighted by how often it occurs. IVR, by intermediate variables (Xiao et al.), has
+norms of whole vectors and matrices; ||M_k|| is left out where M_k is r_k in other places, and so
+are the terms with G x_1 e_i, for their cost. A triple asks two questions; hence for DURA both
 ||e_i^T M_k||^2 + ||e_j||^2 and ||M_k e_j||^2 + ||e_i||^2 are there. Embeddings are taken before,
-queries after dropout. (Weight decay, on all parameters in every step, belongs to the optimiser.)
+queries after dropout, M_k before it. (Weight decay, on all parameters in every step, belongs to the
+optimiser.)
 """
 
 from __future__ import annotations
@@ -35,6 +40,8 @@ class Regularizer:
     """Settings of a recipe's section [train] that not all regularisers read."""
     holds_entities: ClassVar[bool] = False
     """Whether it adds anything for the embeddings of entities."""
+    holds_mixing: bool = False
+    """Whether it adds anything for mixing matrices."""
 
     def __init__(self, core: Core, settings: TrainSettings) -> None:
         self.core = core
@@ -52,6 +59,9 @@ class Regularizer:
     def on_relations(self, batch: Batch, relations: Tensor, gradient: Tensor) -> None:
         """Add to the gradient for the distinct rows of R of the batch (U, d_r)."""
 
+    def on_mixing(self, batch: Batch, matrices: Tensor, gradient: Tensor) -> None:
+        """Add to the gradient for their mixing matrices, flattened (U, n)."""
+
 
 class PowerNorm(Regularizer):
     """lp: each factor by how often it occurs."""
@@ -68,14 +78,12 @@ class PowerNorm(Regularizer):
     ) -> None:
         """Both ends of a triple."""
         places = torch.cat([given, answers])
-        weights = torch.cat([batch.weights, batch.answer_weights()])
+        weights = torch.cat([batch.shares, batch.by_answer(batch.shares)])
         self._add_entities(matrix, entities, places, weights)
 
     def on_relations(self, batch: Batch, relations: Tensor, gradient: Tensor) -> None:
         """The relation of each question."""
-        weights = batch.weights.new_zeros(len(relations))
-        weights.index_add_(0, batch.arrangement.index, batch.weights)
-        gradient += self._gradient(relations, weights)
+        gradient += self._gradient(relations, batch.by_relation(batch.shares))
 
     def _add_entities(
         self, matrix: Tensor, entities: EntityRows, places: Tensor, weights: Tensor
@@ -110,6 +118,8 @@ class Dura(PowerNorm):
     """dura."""
 
     reads = frozenset()
+    of_queries: ClassVar[float] = 1.0
+    of_entities: ClassVar[float] = 1.0
 
     def __init__(self, core: Core, settings: TrainSettings) -> None:
         super().__init__(core, settings)
@@ -117,16 +127,51 @@ class Dura(PowerNorm):
 
     def on_queries(self, batch: Batch, queries: Tensor, gradient: Tensor) -> None:
         """||q_b||^2."""
-        gradient.addcmul_(queries, 2.0 * self.strength * batch.weights.unsqueeze(1))
+        strength = 2.0 * self.of_queries * self.strength
+        gradient.addcmul_(queries, strength * batch.shares.unsqueeze(1))
 
     def on_entities(
         self, batch: Batch, matrix: Tensor, entities: EntityRows, given: Tensor, answers: Tensor
     ) -> None:
         """||e_a||^2."""
-        self._add_entities(matrix, entities, answers, batch.answer_weights())
+        shares = self.of_entities * batch.by_answer(batch.shares)
+        self._add_entities(matrix, entities, answers, shares)
 
     def on_relations(self, batch: Batch, relations: Tensor, gradient: Tensor) -> None:
         """Relations are held by the queries."""
+
+
+class DiagonalDura(Dura):
+    """dura_diagonal: the weights that its authors use for diagonal models, such as ComplEx."""
+
+    of_queries = 1.5
+    of_entities = 0.5
+
+
+class IntermediateVariables(PowerNorm):
+    """ivr."""
+
+    reads = frozenset({"regularizer_power", "regularizer_intermediate"})
+
+    def __init__(self, core: Core, settings: TrainSettings) -> None:
+        super().__init__(core, settings)
+        self.intermediate = settings.regularizer_intermediate
+        self.holds_mixing = core.has_matrices
+
+    def on_queries(self, batch: Batch, queries: Tensor, gradient: Tensor) -> None:
+        """v ||q_b||^p."""
+        gradient += self._gradient(queries, self.intermediate * batch.shares)
+
+    def on_mixing(self, batch: Batch, matrices: Tensor, gradient: Tensor) -> None:
+        """v ||M_k||^p."""
+        shares = batch.by_relation(batch.shares)
+        gradient += self._gradient(matrices, self.intermediate * shares)
+
+    def _gradient(self, rows: Tensor, weights: Tensor) -> Tensor:
+        """The gradient of c sum_b w_b ||x_b||^p for rows (n, d)."""
+        norms: Tensor = torch.linalg.vector_norm(rows, dim=1).clamp_min(1e-15)
+        factor = self.strength * self.power * weights * norms ** (self.power - 2.0)
+        return rows * factor.unsqueeze(1)
 
 
 REGULARIZERS: dict[str, type[Regularizer]] = {
@@ -134,6 +179,8 @@ REGULARIZERS: dict[str, type[Regularizer]] = {
     "lp": PowerNorm,
     "n3": Nuclear3Norm,
     "dura": Dura,
+    "dura_diagonal": DiagonalDura,
+    "ivr": IntermediateVariables,
 }
 """Every regulariser by the name that recipes use."""
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class NegativeSampling(Objective):
     """Every question has negatives of its own, as published."""
 
-    reads = frozenset({"negatives", "shared_negatives"})
+    reads = frozenset({"negatives", "shared_negatives", "answer_weights"})
     by_rows = True
 
     @classmethod
@@ -51,16 +51,13 @@ class NegativeSampling(Objective):
         cls, model: RelationalTucker, settings: TrainSettings, graph: KnowledgeGraph
     ) -> Objective:
         """Triples, each against drawn entities."""
-        return cls(model, settings, TripleBatches(model, graph), graph.seen_entities)
+        batches = TripleBatches(model, graph, settings.answer_weights == "frequency")
+        return cls(model, settings, batches, graph.seen_entities)
 
     @classmethod
     def check(cls, settings: TrainSettings, population: int) -> None:
         """There must be as many entities as are drawn."""
-        if settings.negatives > population - 1:
-            raise RecipeError(
-                f"train.negatives = {settings.negatives}: only {population} entities occur in "
-                f"train, so at most {population - 1} can be drawn without replacement"
-            )
+        check_negatives(settings.negatives, population)
 
     @classmethod
     def candidates(cls, settings: TrainSettings, entities: int) -> int:
@@ -110,9 +107,7 @@ class SharedNegatives(NegativeSampling):
 
     def _candidates(self, batch: Batch, keys: Keys) -> Tensor:
         """The negatives of the batch: (negatives,)."""
-        nobody = batch.answers.new_full((1,), self.population)
-        drawn = draw_candidates(nobody, self.settings.negatives, self.population, keys.candidates)
-        return drawn[0, 1:]
+        return draw_shared(batch, self.settings.negatives, self.population, keys)
 
     def _judge(
         self,
@@ -134,6 +129,21 @@ class SharedNegatives(NegativeSampling):
 
     def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> Gradient:
         return Objective._entity_gradient(self, entities, places, rows)
+
+
+def check_negatives(negatives: int, population: int) -> None:
+    """Refuse more negatives than there are entities to draw from."""
+    if negatives > population - 1:
+        raise RecipeError(
+            f"train.negatives = {negatives}: only {population} entities occur in train, so at most "
+            f"{population - 1} can be drawn without replacement"
+        )
+
+
+def draw_shared(batch: Batch, negatives: int, population: int, keys: Keys) -> Tensor:
+    """Entities for all questions of a batch (negatives,)."""
+    nobody = batch.answers.new_full((1,), population)
+    return draw_candidates(nobody, negatives, population, keys.candidates)[0, 1:]
 
 
 def _places_of(answers: Tensor, candidates: Tensor) -> Tensor:
