@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reltucker.errors import ReltuckerError
     from reltucker.graph import KnowledgeGraph, load_graph
-    from reltucker.run import Evaluation, Run, open_run, train
+    from reltucker.run import Evaluation, Run, merge, open_run, train
     from reltucker.training import Recipe
 
 __version__ = "0.1.0"
@@ -25,6 +25,7 @@ __all__ = [
     "ReltuckerError",
     "Run",
     "load_graph",
+    "merge",
     "open_run",
     "train",
 ]
@@ -36,6 +37,7 @@ _HOMES = {
     "ReltuckerError": ("reltucker.errors", "ReltuckerError"),
     "Run": ("reltucker.run", "Run"),
     "load_graph": ("reltucker.graph", "load_graph"),
+    "merge": ("reltucker.run", "merge"),
     "open_run": ("reltucker.run", "open_run"),
     "train": ("reltucker.run", "train"),
 }

@@ -32,7 +32,15 @@ from reltucker.serving import (
     export_embeddings,
     parse_question,
 )
-from reltucker.training import Recipe, RunFolder, Training, check, settled, trained_model
+from reltucker.training import (
+    Recipe,
+    RunFolder,
+    Training,
+    check,
+    merge_runs,
+    settled,
+    trained_model,
+)
 
 
 @dataclass(frozen=True)
@@ -227,6 +235,22 @@ def train(
     folder = RunFolder.create(path, recipe, graph)
     _train(folder, recipe, graph, progress, restore=False)
     return Run(path)
+
+
+def merge(
+    runs: Iterable[Run | Path | str],
+    out: Path | str,
+    *,
+    weights: Sequence[float] | None = None,
+    progress: bool = True,
+) -> Run:
+    """Merge runs on one graph; returns the run, whose scores are a weighted sum of theirs.
+
+    Weights that are not given are chosen on the validation triples.
+    """
+    paths = [run.path if isinstance(run, Run) else run for run in runs]
+    merge_runs(paths, out, weights=weights, progress=progress)
+    return Run(out)
 
 
 def open_run(path: Path | str) -> Run:

@@ -17,6 +17,7 @@ from reltucker.cli import (
     evaluate,
     export,
     inspect,
+    merge,
     predict,
     resume,
     search,
@@ -30,6 +31,7 @@ app.command("demo")(demo.command)
 app.add_typer(data.app, name="data")
 app.command("train")(train.command)
 app.command("resume")(resume.command)
+app.command("merge")(merge.command)
 app.command("search")(search.command)
 app.command("study")(study.command)
 app.command("evaluate")(evaluate.command)

@@ -61,6 +61,9 @@ def command(
 def report(run: Any, as_json: bool) -> None:
     """Print how training ended."""
     result, path = run.result, run.path
+    ended = f"best epoch {result['best_epoch']} of {result['epochs']}"
+    if "merged_from" in result:
+        ended = f"merged from {len(result['merged_from'])} runs that have ended"
     keys = ("epochs", "best_epoch", "seconds", "seconds_per_epoch", "standard", "seen", "paper")
     seen, judged = result["seen"], "no validation triples"
     if seen["queries"]:
@@ -68,8 +71,7 @@ def report(run: Any, as_json: bool) -> None:
     output.show(
         as_json,
         {"run": str(path), **{key: result[key] for key in keys}},
-        f"best epoch {result['best_epoch']} of {result['epochs']}: {judged}; "
-        f"{result['seconds']:.0f} s",
+        f"{ended}: {judged}; {result['seconds']:.0f} s",
         f"run: {path}",
         f"next: reltucker evaluate {path}",
     )

@@ -3,7 +3,13 @@
 from reltucker.evaluation.breakdown import Breakdown, break_down
 from reltucker.evaluation.metrics import Metrics
 from reltucker.evaluation.protocols import PROTOCOLS, Protocol
-from reltucker.evaluation.ranking import ENTITY_DIRECTIONS, Ranking, rank_split, sampled
+from reltucker.evaluation.ranking import (
+    ENTITY_DIRECTIONS,
+    Ranking,
+    rank_split,
+    rank_weighted_sums,
+    sampled,
+)
 
 __all__ = [
     "ENTITY_DIRECTIONS",
@@ -14,5 +20,6 @@ __all__ = [
     "Ranking",
     "break_down",
     "rank_split",
+    "rank_weighted_sums",
     "sampled",
 ]

@@ -1,6 +1,6 @@
 """Entity ranking in both directions, under all protocols, in one pass."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,9 @@ from reltucker.model import RelationalTucker
 
 EntityDirection = Literal["object", "subject"]
 ENTITY_DIRECTIONS: tuple[EntityDirection, ...] = ("object", "subject")
+
+Scores = Callable[[EntityDirection, Tensor, Tensor], Iterator[Tensor]]
+"""Ids of given entities and relations (B,) to scores (B, N), once for each ranking."""
 
 SCORE_BLOCK_BYTES = 16 << 20
 """How large a block of scores may be: small enough to stay near the caches while it is counted."""
@@ -72,12 +75,39 @@ def rank_split(
     `advance` is called with the number of queries done since the last call.
     Raises ScoreError when a score is NaN or infinite.
     """
-    if triples is None:
-        triples = graph.split(split)
-    ranks = np.empty((2, len(triples), len(PROTOCOLS)))
-    for number, direction in enumerate(ENTITY_DIRECTIONS):
-        _rank_direction(model, graph, split, triples, direction, ranks[number], advance)
-    return Ranking(triples, ranks, graph.is_seen(triples))
+    buffer = model.E.new_empty(_block_of(len(model.E)), len(model.E))
+
+    def scores(direction: EntityDirection, given: Tensor, relations: Tensor) -> Iterator[Tensor]:
+        vectors = model.queries(direction, given, relations)
+        yield torch.mm(vectors, model.candidates(direction).t(), out=buffer[: len(vectors)])
+
+    triples = graph.split(split) if triples is None else triples
+    return _rank(scores, 1, model.E.device, graph, split, triples, advance)[0]
+
+
+def rank_weighted_sums(
+    models: Sequence[RelationalTucker],
+    weights: npt.NDArray[np.float64],
+    graph: KnowledgeGraph,
+    split: SplitName,
+    *,
+    triples: npt.NDArray[np.int32],
+    advance: Callable[[int], None] | None = None,
+) -> list[Ranking]:
+    """As `rank_split`, by sums of the scores of models (P) with the weights (C, P): a ranking for
+    each row of weights. Every model is asked once."""
+    device = models[0].E.device
+    factors = torch.from_numpy(weights).to(models[0].E)
+
+    def scores(direction: EntityDirection, given: Tensor, relations: Tensor) -> Iterator[Tensor]:
+        parts = torch.stack(
+            [m.queries(direction, given, relations) @ m.candidates(direction).t() for m in models]
+        )
+        summed = torch.empty_like(parts[0])
+        for row in factors:
+            yield torch.mv(parts.flatten(1).t(), row, out=summed.view(-1)).view_as(summed)
+
+    return _rank(scores, len(weights), device, graph, split, triples, advance)
 
 
 def sampled(triples: npt.NDArray[np.int32], count: int, seed: int = 0) -> npt.NDArray[np.int32]:
@@ -88,8 +118,31 @@ def sampled(triples: npt.NDArray[np.int32], count: int, seed: int = 0) -> npt.ND
     return triples[np.sort(chosen)]
 
 
+def _block_of(entities: int) -> int:
+    """How many questions are scored at once."""
+    return max(16, SCORE_BLOCK_BYTES // (4 * entities))
+
+
+def _rank(
+    scores: Scores,
+    count: int,
+    device: torch.device,
+    graph: KnowledgeGraph,
+    split: SplitName,
+    triples: npt.NDArray[np.int32],
+    advance: Callable[[int], None] | None,
+) -> list[Ranking]:
+    """The `count` rankings by what `scores` yields."""
+    ranks = np.empty((count, 2, len(triples), len(PROTOCOLS)))
+    for number, direction in enumerate(ENTITY_DIRECTIONS):
+        _rank_direction(scores, device, graph, split, triples, direction, ranks[:, number], advance)
+    seen = graph.is_seen(triples)
+    return [Ranking(triples, each, seen) for each in ranks]
+
+
 def _rank_direction(
-    model: RelationalTucker,
+    scores: Scores,
+    device: torch.device,
     graph: KnowledgeGraph,
     split: SplitName,
     triples: npt.NDArray[np.int32],
@@ -97,7 +150,8 @@ def _rank_direction(
     ranks: npt.NDArray[np.float64],
     advance: Callable[[int], None] | None,
 ) -> None:
-    """Fill ranks (n, 3): each distinct query is scored once and serves all of its true answers."""
+    """Fill ranks (count, n, 3): each distinct query is scored once and serves all of its true
+    answers."""
     if not len(triples):
         return
     given, _, asked = COLUMNS[direction]
@@ -112,9 +166,8 @@ def _rank_direction(
     known_starts, known_counts = index.ranges(index.query_of(queries))
 
     def tensor(values: npt.NDArray[Any]) -> Tensor:
-        return torch.from_numpy(values).to(model.E.device)
+        return torch.from_numpy(values).to(device)
 
-    entities = model.candidates(direction)
     answers, splits = index.answers, index.splits
     if split != "test":
         # Answers known from test only must not be filtered: they are taken out of the rows.
@@ -124,15 +177,12 @@ def _rank_direction(
         known_counts = before[known_starts + known_counts] - before[known_starts]
         known_starts = before[known_starts]
     known_answers, known_splits = tensor(answers), tensor(splits)
-    block = max(16, min(len(queries), SCORE_BLOCK_BYTES // (4 * len(entities))))
-    buffer = entities.new_empty(block, len(entities))
+    block = _block_of(len(graph.entities))
     for begin in range(0, len(queries), block):
         end = min(begin + block, len(queries))
         asked_rows = slice(*np.searchsorted(query_of, [begin, end]))
         first, relation = queries[begin:end, [given, 1]].astype(np.int64).T.copy()
-        vectors = model.queries(direction, tensor(first), tensor(relation))
-        result = rank_by_counting(
-            torch.mm(vectors, entities.t(), out=buffer[: end - begin]),
+        rest = (
             tensor(query_of[asked_rows] - begin),
             tensor(ordered[asked_rows, asked].astype(np.int64)),
             graph.seen_entities,
@@ -140,12 +190,14 @@ def _rank_direction(
             tensor(known_counts[begin:end]),
             known_answers,
             known_splits,
-        ).cpu()
-        if not torch.isfinite(result).all():
-            raise ScoreError(
-                "the model gives scores that are not finite numbers (NaN or infinity), so no rank "
-                "can be trusted; train again with a lower learning rate"
-            )
-        ranks[order[asked_rows]] = result.numpy()
+        )
+        for number, scored in enumerate(scores(direction, tensor(first), tensor(relation))):
+            result = rank_by_counting(scored, *rest).cpu()
+            if not torch.isfinite(result).all():
+                raise ScoreError(
+                    "the model gives scores that are not finite numbers (NaN or infinity), so no "
+                    "rank can be trusted; train again with a lower learning rate"
+                )
+            ranks[number, order[asked_rows]] = result.numpy()
         if advance is not None:
             advance(asked_rows.stop - asked_rows.start)

@@ -5,6 +5,7 @@ from reltucker.model.cores import CORES, Core, CoreOptions
 from reltucker.model.dropout import QueryDropout
 from reltucker.model.relational_tucker import RelationalTucker
 from reltucker.model.sizes import Sizes, sizes_of
+from reltucker.model.sums import weighted_sum
 from reltucker.model.views import (
     as_rescal,
     constrained_core_view,
@@ -28,5 +29,6 @@ __all__ = [
     "fixed_core_view",
     "from_tucker3",
     "sizes_of",
+    "weighted_sum",
     "without_normalisation",
 ]

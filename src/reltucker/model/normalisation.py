@@ -1,5 +1,7 @@
 """Batch normalisation of queries, as in TuckER."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -11,6 +13,31 @@ class QueryNorm(nn.Module):
         super().__init__()
         self.before = nn.BatchNorm1d(entity_dim)
         self.after = nn.BatchNorm1d(entity_dim)
+
+    @classmethod
+    def identity(cls, entity_dim: int) -> "QueryNorm":
+        """One that changes nothing in evaluation."""
+        norm = cls(entity_dim)
+        for each in (norm.before, norm.after):
+            assert each.running_var is not None
+            each.running_var.fill_(1.0 - each.eps)
+        return norm
+
+    @classmethod
+    @torch.no_grad()
+    def side_by_side(cls, norms: Sequence["QueryNorm"], weights: Sequence[float]) -> "QueryNorm":
+        """The coordinates of all of them, for queries that are each multiplied with a weight: what
+        comes out, b + s (q - m), is w times as large with w b and w m."""
+        joined = cls(sum(norm.before.num_features for norm in norms))
+        for name in ("before", "after"):
+            for key in ("weight", "bias", "running_mean", "running_var"):
+                scaled = name == "after" and key in ("bias", "running_mean")
+                parts = [
+                    getattr(getattr(norm, name), key) * (weight if scaled else 1.0)
+                    for norm, weight in zip(norms, weights, strict=True)
+                ]
+                getattr(getattr(joined, name), key).data = torch.cat(parts)
+        return joined
 
     def given(self, rows: Tensor) -> Tensor:
         """Rows of given entities (B, d_e)."""

@@ -57,8 +57,6 @@ def sizes_of(model: RelationalTucker, view: View = "fixed") -> Sizes:
     if view == "fixed":
         parts = core.free_entries(), relations, entities
         return Sizes(*parts, model.relations, core.density(), norm)
-    # Relation by relation: all mixing matrices at once may not fit into memory.
-    nonzero = sum(int(torch.count_nonzero(core.mixing_matrices(r[None]))) for r in model.R)
-    free = relations if core.learns == "nothing" else nonzero
+    nonzero, free = core.mixing_entries(model.R)
     density = nonzero / (len(model.R) * core.entity_dim**2)
     return Sizes(free, 0, entities, model.relations, density, norm)

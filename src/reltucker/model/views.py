@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from reltucker.errors import ReltuckerError
-from reltucker.model.cores import Core, DenseCore, FixedCore, RescalCore
+from reltucker.model.cores import Core, DenseCore, FixedCore, RescalCore, joined
 from reltucker.model.relational_tucker import RelationalTucker
 
 
@@ -20,18 +20,38 @@ def without_normalisation(model: RelationalTucker) -> RelationalTucker:
     After training a score is (s_1 e_i + t_1)^T M_k diag(s_2) e_j + t_2 . e_j with scales s and
     shifts t (products of vectors go entry by entry). Embeddings get one more coordinate, which is
     1: E' = (E, 1), R' = (R, 1). It has its own row of the core for t_1^T M_k diag(s_2), and t_2 is
-    that row of a slice of its own: d_e' = d_e + 1, d_r' = d_r + 1.
+    that row of a slice of its own: d_e' = d_e + 1, d_r' = d_r + 1. Cores that stand side by side
+    get such coordinates each, where they are normalised.
     """
     if model.norm is None:
         return model
-    s_1, t_1, s_2, t_2 = model.norm.affine()
-    core = model.core.tensor().to(model.E)
-    d_e, _, d_r = core.shape
-    g = core.new_zeros(d_e + 1, d_e + 1, d_r + 1)
-    g[:d_e, :d_e, :d_r] = s_1[:, None, None] * core * s_2[:, None]
-    g[d_e, :d_e, :d_r] = torch.einsum("i,ijl->jl", t_1, core) * s_2[:, None]
+    cores = model.core.side_by_side()
+    entity_dims = [core.entity_dim for core in cores]
+    parts = zip(
+        cores,
+        torch.split(model.E, entity_dims, dim=1),
+        torch.split(model.R, [core.relation_dim for core in cores], dim=1),
+        torch.split(torch.stack(model.norm.affine()), entity_dims, dim=1),
+        strict=True,
+    )
+    changed, entities, relations = zip(*(_written_in(*part) for part in parts), strict=True)
+    return _assemble(model, torch.cat(entities, 1), torch.cat(relations, 1), joined(changed))
+
+
+def _written_in(
+    core: Core, entities: Tensor, relations: Tensor, affine: Tensor
+) -> tuple[Core, Tensor, Tensor]:
+    """A core, E and R with the scales and shifts (4, d_e) of a normalisation written into them."""
+    s_1, t_1, s_2, t_2 = affine
+    if not t_1.any() and not t_2.any() and torch.allclose(affine[::2], affine.new_ones(()), 1e-6):
+        return core, entities, relations  # the identity, beside parts that are normalised
+    tensor = core.tensor().to(entities)
+    d_e, _, d_r = tensor.shape
+    g = tensor.new_zeros(d_e + 1, d_e + 1, d_r + 1)
+    g[:d_e, :d_e, :d_r] = s_1[:, None, None] * tensor * s_2[:, None]
+    g[d_e, :d_e, :d_r] = torch.einsum("i,ijl->jl", t_1, tensor) * s_2[:, None]
     g[d_e, :d_e, d_r] = t_2
-    return _assemble(model, _with_ones(model.E), _with_ones(model.R), DenseCore.of(g))
+    return DenseCore.of(g), _with_ones(entities), _with_ones(relations)
 
 
 def explicit_core_view(model: RelationalTucker) -> RelationalTucker:

@@ -40,13 +40,7 @@ class RunFolder:
     def create(cls, path: Path | str, recipe: Recipe, graph: KnowledgeGraph) -> "RunFolder":
         """A new run folder; one that holds a run already is never overwritten."""
         folder = cls(path)
-        if folder.exists():
-            raise RunError(
-                f"{folder.path} holds a run already; resume it with `reltucker resume "
-                f"{folder.path}`, or choose another --out"
-            )
-        if folder.path.exists() and not folder.path.is_dir():
-            raise RunError(f"{folder.path} is a file; choose another --out")
+        folder.refuse_taken()
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
             graph.save(folder.path)
@@ -65,6 +59,16 @@ class RunFolder:
                 "`reltucker train` makes one"
             )
         return folder
+
+    def refuse_taken(self) -> None:
+        """Refuse a path that holds a run or is a file."""
+        if self.exists():
+            raise RunError(
+                f"{self.path} holds a run already; resume it with `reltucker resume "
+                f"{self.path}`, or choose another --out"
+            )
+        if self.path.exists() and not self.path.is_dir():
+            raise RunError(f"{self.path} is a file; choose another --out")
 
     def exists(self) -> bool:
         """Whether the folder holds a run."""

@@ -9,6 +9,7 @@ from reltucker.model.cores.distmult import DistMultCore
 from reltucker.model.cores.drt import DenseCore
 from reltucker.model.cores.fixed import FixedCore
 from reltucker.model.cores.hole import HoleCore
+from reltucker.model.cores.merged import MergedCore, joined
 from reltucker.model.cores.rescal import RescalCore
 from reltucker.model.cores.srt import GatedCore
 
@@ -24,8 +25,19 @@ CORES: dict[str, type[Core]] = {
         ComplexCore,
         HoleCore,
         AnalogyCore,
+        MergedCore,
     )
 }
 """Every model by the name that recipes use."""
 
-__all__ = ["CORES", "Core", "CoreOptions", "DenseCore", "FixedCore", "GatedCore", "RescalCore"]
+__all__ = [
+    "CORES",
+    "Core",
+    "CoreOptions",
+    "DenseCore",
+    "FixedCore",
+    "GatedCore",
+    "MergedCore",
+    "RescalCore",
+    "joined",
+]

@@ -97,6 +97,19 @@ class Core(nn.Module, ABC):
         """Explicit M_k = sum_l r_kl G_l: (U, d_r) to (U, d_e, d_e)."""
         return torch.einsum("ijl,ul->uij", self.tensor().to(relations), relations)
 
+    def mixing_entries(self, relations: Tensor) -> tuple[int, int]:
+        """Over the M_k of relations (U, d_r): how many entries are not zero, and how many free
+        parameters they have. In a fixed core these are the entries of r_k, however often each
+        stands in M_k."""
+        # Relation by relation: all mixing matrices at once may not fit into memory.
+        nonzero = sum(int(torch.count_nonzero(self.mixing_matrices(r[None]))) for r in relations)
+        free = int(torch.count_nonzero(relations)) if self.learns == "nothing" else nonzero
+        return nonzero, free
+
+    def side_by_side(self) -> "list[Core]":
+        """The cores that stand along the diagonal of this one; itself where there are none."""
+        return [self]
+
     def explicit(self) -> dict[str, Tensor]:
         """G for other tools: as `G` (d_e, d_e, d_r), or where it is sparse as the entries
         `i`, `j`, `l` (0-based) and `value`."""
