@@ -51,6 +51,14 @@ def command(
     join: Annotated[
         bool, Option("--join", help="Work on a study that another machine has begun")
     ] = False,
+    merge: Annotated[
+        bool | None,
+        Option(
+            "--merge/--no-merge",
+            help="Merge trials that are better together",
+            show_default="where models are searched, too",
+        ),
+    ] = None,
     epochs: options.Epochs = None,
     seed: Annotated[int, Option(min=0, help="Seed of the sampler")] = 0,
     labels: options.Labels = None,
@@ -89,18 +97,25 @@ def command(
         workers=workers,
         seed=seed,
         join=join,
+        merge=merge,
     )
     if result is None:
         ended = "no trial waits any more; the machine that began the study ends it"
         output.show(json, {"joined": True}, ended)
         return
     best = result.best
+    merged, together = result.merged, []
+    if merged is not None:
+        numbers = ", ".join(str(part["number"]) for part in merged["trials"])
+        together = [f"merged: trials {numbers}, valid MRR {merged['valid_mrr']:.4f}"]
     output.show(
         json,
         result.to_dict(),
         write_report(result),
-        f"best: trial {best['number']}, valid MRR {best['valid_mrr']:.4f}, test MRR "
-        f"{result.test['seen']['mrr']:.4f} (seen), {best['effective_parameters']:,} parameters",
+        f"best: trial {best['number']}, valid MRR {best['valid_mrr']:.4f}, "
+        f"{best['effective_parameters']:,} parameters",
+        *together,
+        f"test MRR {result.test['seen']['mrr']:.4f} (seen)",
         f"recipe: {result.out / 'best.toml'}   report: {result.out / 'report.html'}",
         f"run: {result.run}",
     )

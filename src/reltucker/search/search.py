@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from reltucker.choices import ObjectiveName, PrunerName, SamplerName
 from reltucker.errors import RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph, load_graph
-from reltucker.search.ending import finish
+from reltucker.search.ending import MERGED, finish
 from reltucker.search.folder import SearchFolder, first_line
 from reltucker.search.live import LiveView
 from reltucker.search.outcome import Outcome, outcome_of
@@ -41,6 +41,9 @@ TOO_MANY = 20
 LATE = 0.5
 """Of the time that is kept for the end, when workers are no longer waited for."""
 
+MERGE_SECONDS, MERGE_PART = 600.0, 0.4
+"""What merging may take without a limit of time; and its part of what is left."""
+
 ENDLESS = 1_000_000
 """Trials of a search that only its time ends."""
 
@@ -56,6 +59,9 @@ class SearchResult:
     outcome: Outcome
     run: Path
     test: dict[str, Any]
+    merged: dict[str, Any] | None = None
+    """Which trials the model was merged from, with what validation MRR; None where it is that of
+    the best trial."""
 
     @property
     def best(self) -> dict[str, Any]:
@@ -83,6 +89,7 @@ class SearchResult:
             "failed": self.outcome.count("failed"),
             "pruned": self.outcome.count("pruned"),
             "best": self.best,
+            **({"merged": self.merged} if self.merged else {}),
             **({"skyline": points} if self.plan.objective == "skyline" else {}),
             "run": str(self.run),
             **self.test,
@@ -105,6 +112,7 @@ def run_search(
     workers: int = 1,
     seed: int = 0,
     join: bool = False,
+    merge: bool | None = None,
     judge: bool = True,
     graph: KnowledgeGraph | None = None,
     progress: bool = True,
@@ -115,7 +123,9 @@ def run_search(
     The search ends with the last of `trials`, or when `minutes` are over, all of its starts taken
     together; with a limit of time, poor trials are pruned unless `pruner` is "none".
     A study that exists goes on. With `join` this machine works on the trials of a study that
-    another one has begun, and returns nothing. Without `judge` no test triple is looked at.
+    another one has begun, and returns nothing. With `merge`, which is usual where the space has
+    regions, the best model may be a merge of several trials. Without `judge` no test triple is
+    looked at.
     """
     began = time.monotonic()
     if graph is None:
@@ -163,10 +173,17 @@ def run_search(
     if join:
         return None
     outcome = outcome_of(found, plan)
-    test = finish(folder, plan, outcome, graph, judge=judge, progress=progress)
+    merging = 0.0
+    if plan.max_parameters is None and plan.objective == "mrr":
+        limit = MERGE_SECONDS if clock is None else clock.left()
+        merging = limit * MERGE_PART if (bool(plan.regions) if merge is None else merge) else 0.0
+    test = finish(
+        folder, plan, outcome, graph, merge_seconds=merging, judge=judge, progress=progress
+    )
     if clock is not None:
         clock.note(now=True)
-    result = SearchResult(folder.path, name, plan, outcome, folder.best, test)
+    merged = test.pop(MERGED, None)
+    result = SearchResult(folder.path, name, plan, outcome, folder.best, test, merged)
     folder.write_result(result.to_dict())
     return result
 

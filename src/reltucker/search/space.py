@@ -122,7 +122,7 @@ class Space:
         core = CORES[model]
         options = {f"core.{option}" for option in core.Options.model_fields}
         unfit = {key for key in space.parameters if key.startswith("core.")} - options
-        if core.learns == "nothing":  # where d_r is not free
+        if not _takes_any_relation_dim(model):
             unfit.add("model.relation_dim")
         return replace(space.without(unfit), source=name)
 
@@ -149,6 +149,15 @@ class Space:
         for adjustment in self.adjustments:
             recipe.with_values({**adjustment.where, **adjustment.set}, f"{self.source}: adjust")
         return found
+
+
+def _takes_any_relation_dim(model: str) -> bool:
+    """Whether d_r is free, and any number will do."""
+    try:
+        CORES[model].build(32, 1, 1)
+    except (RecipeError, ValueError):
+        return False
+    return True
 
 
 def recipe_and_space(
