@@ -44,7 +44,7 @@ FACTOR = 3
 LAST_PART = 0.2
 """Of the time, in which the best trial goes on if it was cut."""
 
-LARGEST_RESERVE, END_SECONDS, END_PART = 0.25, 5.0, 0.04
+LARGEST_RESERVE, END_SECONDS, END_PART = 0.25, 8.0, 0.04
 """Of what comes after the trials: at most this part of the time, else so many seconds, and a part
 for merging."""
 
