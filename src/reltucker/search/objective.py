@@ -13,7 +13,7 @@ from optuna import Trial, TrialPruned
 from reltucker.errors import EndedTooEarlyError, ReltuckerError
 from reltucker.graph import KnowledgeGraph
 from reltucker.search.plan import Plan
-from reltucker.search.timing import seconds_left
+from reltucker.search.timing import has_model, seconds_left
 from reltucker.search.trials import (
     CONTINUES,
     CUT,
@@ -148,7 +148,8 @@ class Reporter:
 
 
 class TimedReporter(Reporter):
-    """Ends the training of a trial of a timed search when its time is over.
+    """Ends the training of a trial of a timed search when its time is over; but one trial at least
+    must come to a model.
 
     Optuna is told of the best MRR after each tenth of the share that trials begin with, so that
     they are compared by what they reach in equal times, not in equal epochs. Where the search
@@ -163,6 +164,7 @@ class TimedReporter(Reporter):
         self.share = share
         self.limit = trial.user_attrs.get(LIMIT, share)
         self.ends = time.time() + seconds_left(trial.study)
+        self.is_needed = not has_model(trial.study.get_trials(deepcopy=False))
         self.best: float | None = None
         self.told = 0.0
         self.epochs: list[float] = []
@@ -170,7 +172,7 @@ class TimedReporter(Reporter):
 
     def step(self, epoch: int, done: int, total: int) -> None:
         """Nothing runs on when the time of the search is over."""
-        if time.time() >= self.ends:
+        if time.time() >= self.ends and not self.is_needed:
             raise Enough
 
     def epoch(self, record: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from reltucker.search.outcome import Outcome, outcome_of
 from reltucker.search.plan import DEFAULT_TRIALS, Plan, make_plan
 from reltucker.search.space import Space
 from reltucker.search.storage import open_storage, storage_url, study_lock
-from reltucker.search.timing import Clock, first_share, left, reserve_for
+from reltucker.search.timing import Clock, first_share, has_model, left, reserve_for
 from reltucker.search.trials import (
     OVER_BUDGET,
     PLAN,
@@ -289,7 +289,8 @@ def _run_trials(
                 workers.attend(remaining, running)
                 if not remaining and not len(workers) and (join or not running):
                     return
-                if clock is not None and clock.left() < clock.reserve * LATE:
+                is_late = clock is not None and clock.left() < clock.reserve * LATE
+                if is_late and has_model(trials):
                     return  # what has not come to its end in order is ended
                 time.sleep(POLL_SECONDS)
         finally:

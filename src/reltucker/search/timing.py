@@ -107,11 +107,16 @@ def seconds_left(study: Study) -> float:
     return float("inf") if deadline is None else float(deadline) - time.time()
 
 
+def has_model(trials: Sequence[FrozenTrial]) -> bool:
+    """Whether a trial has ended with a model."""
+    return any(t.state == TrialState.COMPLETE and FAILURE not in t.user_attrs for t in trials)
+
+
 def left(study: Study, trials: Sequence[FrozenTrial], share: float | None) -> int:
     """How many trials can still be taken: those that wait, those that are yet to be drawn, and one
-    that may go on; none when the time is over."""
+    that may go on; none when the time is over, unless there would be no model."""
     if seconds_left(study) <= 0.0:
-        return 0
+        return int(not has_model(trials))
     count = waiting(trials) + undrawn(study, trials)
     return count or int(to_continue(study, trials, share) is not None)
 
