@@ -3,12 +3,14 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from reltucker.graph import SPLITS, KnowledgeGraph, Vocabulary
 from reltucker.graph.knowledge_graph import Triples
+from reltucker.model import CORES, Core
 
 
 @pytest.fixture(scope="session")
@@ -82,3 +84,25 @@ def write_graph(graph: KnowledgeGraph, folder: Path) -> Path:
             folder / f"{split}.tsv", separator="\t", include_header=False
         )
     return folder
+
+
+def parts_of(name: str, entity_dim: int) -> dict[str, Any]:
+    """The options without which a core cannot be built: those of cores side by side."""
+    if name != "merged":
+        return {}
+    half = entity_dim // 2
+    rest = entity_dim - half
+    first = {"name": "drt", "entity_dim": half, "relation_dim": 3}
+    second = {"name": "analogy", "entity_dim": rest, "relation_dim": rest}
+    return {"parts": [first, {**second, "options": {"scalar_share": 0.25}}]}
+
+
+def core_settings(name: str, entity_dim: int) -> dict[str, Any]:
+    """The settings of a recipe for a core, by dotted key."""
+    options = {f"core.{key}": value for key, value in parts_of(name, entity_dim).items()}
+    return {"model.name": name, "model.entity_dim": entity_dim, **options}
+
+
+def build_core(name: str, entity_dim: int, relations: int, **options: Any) -> Core:
+    """The core of that name with the d_r that it suggests."""
+    return CORES[name].build(entity_dim, None, relations, **parts_of(name, entity_dim), **options)

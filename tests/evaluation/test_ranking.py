@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reltucker.errors import ScoreError
-from reltucker.evaluation import PROTOCOLS, Metrics, break_down, rank_split
+from reltucker.evaluation import PROTOCOLS, Metrics, break_down, rank_split, rank_weighted_sums
 from reltucker.evaluation import ranking as ranking_module
 from reltucker.graph import KnowledgeGraph
-from reltucker.model import CORES, RelationalTucker
-from tests.conftest import random_graph
+from reltucker.model import CORES, RelationalTucker, weighted_sum
+from tests.conftest import build_core, random_graph
 
 
 def make_model(graph: KnowledgeGraph, seed: int, ties: bool) -> RelationalTucker:
@@ -76,7 +76,7 @@ def test_ranks_equal_brute_force_under_every_protocol(seed: int, split: str) -> 
 @pytest.mark.parametrize("name", sorted(CORES))
 def test_reciprocal_relations_answer_subject_queries_through_the_inverse(name: str) -> None:
     graph = random_graph(9)
-    core = CORES[name].build(4, None, 4)
+    core = build_core(name, 4, 4)
     model = RelationalTucker(len(graph.entities), 4, core, reciprocal=True)
     model.reset(torch.Generator().manual_seed(9))
     # The same rankings from a model that knows the inverse relations as relations of their own.
@@ -179,3 +179,25 @@ def test_an_empty_split_has_no_ranks() -> None:
     graph = random_graph(4, valid=0)
     ranking = rank_split(make_model(graph, 4, ties=False), graph, "valid")
     assert ranking.metrics()["standard"].queries == 0
+
+
+def test_weighted_sums_are_ranked_as_the_model_that_is_their_sum() -> None:
+    graph = random_graph(4)
+    models = []
+    for seed, name in enumerate(("complex", "drt", "hole")):
+        core = build_core(name, 6, len(graph.relations))
+        model = RelationalTucker(len(graph.entities), len(graph.relations), core)
+        model.reset(torch.Generator().manual_seed(seed))
+        models.append(model.eval().requires_grad_(False))
+    weights = np.array([[1.0, 0.0, 0.0], [0.2, 0.5, 3.0], [0.0, 1.0, 1.0]])
+    done: list[int] = []
+    triples = graph.valid[::2]
+    rankings = rank_weighted_sums(
+        models, weights, graph, "valid", triples=triples, advance=done.append
+    )
+    assert sum(done) == 2 * len(triples)
+    for row, ranking in zip(weights, rankings, strict=True):
+        whole = weighted_sum(models, row.tolist())
+        expected = rank_split(whole, graph, "valid", triples=triples)
+        assert np.array_equal(ranking.ranks, expected.ranks)
+    assert not np.array_equal(rankings[0].ranks, rankings[1].ranks)

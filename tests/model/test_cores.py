@@ -5,12 +5,13 @@ from hypothesis import strategies as st
 
 from reltucker.errors import RecipeError
 from reltucker.model import CORES, Arrangement, Core, RelationalTucker
+from tests.conftest import build_core
 
 NAMES = sorted(CORES)
 
 
 def make(name: str, entity_dim: int, seed: int = 0) -> RelationalTucker:
-    core = CORES[name].build(entity_dim, None, relations=5)
+    core = build_core(name, entity_dim, 5)
     model = RelationalTucker(11, 5, core).double()
     model.reset(torch.Generator().manual_seed(seed))
     return model.eval()  # the gates of srt are deterministic in evaluation
@@ -89,6 +90,51 @@ def test_relation_queries_of_a_dense_core_are_its_slices(relation_dim: int) -> N
     (queries * weights).sum().backward()
     gradient = torch.einsum("nl,na,nb->lab", weights, subjects, objects).flatten(1)
     assert torch.allclose(core.slices.grad, gradient, atol=1e-9)
+
+
+def blocks_of(tensor: torch.Tensor, blocks: int) -> torch.Tensor:
+    """The blocks (B, s, d * d) on the diagonal of a core, as the block core stores them."""
+    d, s = tensor.shape[0] // blocks, tensor.shape[2] // blocks
+    parts = [tensor[b * d : b * d + d, b * d : b * d + d, b * s : b * s + s] for b in range(blocks)]
+    return torch.stack([part.permute(2, 0, 1).flatten(1) for part in parts])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from([1, 2, 3, 6]), st.sampled_from([1, 2]), st.integers(0, 2**32))
+def test_a_block_core_is_a_sum_of_dense_ones(blocks: int, depth: int, seed: int) -> None:
+    core = CORES["block"].build(6, blocks * depth, 5, blocks=blocks)
+    model = RelationalTucker(11, 5, core).double()
+    model.reset(torch.Generator().manual_seed(seed))
+    tensor = core.tensor()
+    assert torch.count_nonzero(tensor) == core.slices.numel() == core.nonzero_entries()
+    assert torch.equal(blocks_of(tensor, blocks), core.slices)
+    assert core.entry_range() == (core.slices.numel(), core.slices.numel())
+    dense = RelationalTucker(11, 5, CORES["drt"].of(tensor)).double()
+    with torch.no_grad():
+        dense.E.copy_(model.E)
+        dense.R.copy_(model.R)
+    triples = torch.randint(5, (7, 3), generator=torch.Generator().manual_seed(seed))
+    assert torch.allclose(model.score(triples), dense.score(triples), atol=1e-12)
+    assert torch.allclose(model.mixing_matrix(2), dense.mixing_matrix(2), atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "order"), [("distmult", [0, 1, 2, 3]), ("complex", [0, 2, 1, 3])])
+def test_diagonal_models_are_block_cores_with_given_entries(name: str, order: list[int]) -> None:
+    """DistMult has blocks of 1x1, ComplEx of 2x2: real and imaginary part of one number."""
+    fixed = CORES[name].build(4, None, 3).tensor()[order][:, order][:, :, order]
+    blocks = 4 if name == "distmult" else 2
+    core = CORES["block"].build(4, 4, 3, blocks=blocks)
+    with torch.no_grad():
+        core.slices.copy_(blocks_of(fixed, blocks))
+    assert torch.equal(core.tensor(), fixed)
+
+
+def test_blocks_must_divide_the_sizes() -> None:
+    with pytest.raises(RecipeError, match=r"entity_dim = 7.*multiple of core\.blocks = 2"):
+        CORES["block"].build(7, None, 3)
+    with pytest.raises(RecipeError, match=r"relation_dim = 5.*multiple of core\.blocks = 4"):
+        CORES["block"].build(8, 5, 3, blocks=4)
+    assert CORES["block"].build(300, None, 11, blocks=3).relation_dim == 33
 
 
 def test_complex_core_is_the_papers_figure() -> None:

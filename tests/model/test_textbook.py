@@ -8,10 +8,11 @@ from torch import Tensor
 
 from reltucker.errors import RecipeError
 from reltucker.model import CORES, RelationalTucker
+from tests.conftest import build_core
 
 
 def make(name: str, entity_dim: int, seed: int, **options: float) -> RelationalTucker:
-    core = CORES[name].build(entity_dim, None, relations=4, **options)
+    core = build_core(name, entity_dim, 4, **options)
     model = RelationalTucker(7, 4, core).double()
     model.reset(torch.Generator().manual_seed(seed))
     return model.eval()

@@ -16,6 +16,7 @@ from reltucker.model import (
     without_normalisation,
 )
 from reltucker.model.cores import FixedCore
+from tests.conftest import build_core
 
 BILINEAR = sorted(name for name, core in CORES.items() if issubclass(core, FixedCore))
 
@@ -23,7 +24,7 @@ BILINEAR = sorted(name for name, core in CORES.items() if issubclass(core, Fixed
 def make(
     name: str, entity_dim: int = 4, seed: int = 0, reciprocal: bool = False
 ) -> RelationalTucker:
-    core = CORES[name].build(entity_dim, None, relations=5)
+    core = build_core(name, entity_dim, 5)
     model = RelationalTucker(6, 5, core, reciprocal=reciprocal)
     model.reset(torch.Generator().manual_seed(seed))
     return model.eval()
@@ -51,7 +52,7 @@ def test_every_view_keeps_every_score(name: str, half: int, seed: int, reciproca
 
 def normalised(name: str, seed: int = 0) -> RelationalTucker:
     """A model whose batch normalisation has seen data, with weights and biases of its own."""
-    core = CORES[name].build(4, None, relations=5)
+    core = build_core(name, 4, 5)
     model = RelationalTucker(6, 5, core, reciprocal=True, batch_norm=True)
     generator = torch.Generator().manual_seed(seed)
     model.reset(generator)

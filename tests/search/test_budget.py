@@ -11,6 +11,7 @@ from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, sizes_of
 from reltucker.search.budget import bounds_of, parse_count, within_budget
 from reltucker.training import build_model
+from tests.conftest import core_settings
 from tests.search.conftest import quick_plan, quick_recipe
 
 
@@ -31,7 +32,7 @@ def test_what_is_no_count(text: str) -> None:
 @pytest.mark.parametrize("reciprocal", [False, True])
 @pytest.mark.parametrize("model", sorted(CORES))
 def test_sizes_are_known_before_training(model: str, reciprocal: bool) -> None:
-    recipe = quick_recipe(model__name=model, model__reciprocal=reciprocal)
+    recipe = quick_recipe(model__reciprocal=reciprocal).with_values(core_settings(model, 8))
     built = build_model(recipe, 30, 4)
     built.reset(torch.Generator().manual_seed(0), 0.3)
     built.eval()

@@ -14,7 +14,7 @@ from reltucker.run import Run, train
 from reltucker.serving import export_embeddings, parse_question
 from reltucker.serving.tables import write_answers
 from reltucker.training import Recipe
-from tests.conftest import random_graph
+from tests.conftest import build_core, random_graph
 
 POSITIONS = ("subject", "relation", "object")
 
@@ -145,7 +145,7 @@ def test_export_writes_what_the_model_holds(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(CORES))
 def test_export_of_every_model_with_reciprocal_relations(name: str, tmp_path: Path) -> None:
     graph = random_graph(0)
-    model = RelationalTucker(33, 4, CORES[name].build(4, None, 4), reciprocal=True)
+    model = RelationalTucker(33, 4, build_core(name, 4, 4), reciprocal=True)
     model.reset(torch.Generator().manual_seed(0))
     export_embeddings(model.eval().requires_grad_(False), graph, tmp_path, ["parquet"])
     inverse = pl.read_parquet(tmp_path / "inverse_relations.parquet")

@@ -31,7 +31,7 @@ from reltucker.training.validation import (
     plan,
     settle,
 )
-from tests.conftest import random_graph
+from tests.conftest import core_settings, random_graph
 from tests.training.test_training import StopAfter, figures, quick
 
 ALL_OF_IT = [
@@ -71,9 +71,9 @@ ALL_OF_IT = [
 def test_every_objective_learns_with_every_core(
     model: str, objective: list[str], tmp_path: Path
 ) -> None:
-    settings = [f"model.name={model}", "model.entity_dim=16", "train.epochs=40"]
-    settings += ["train.entity_dropout=0", "train.mixing_dropout=0", *objective]
-    run = train(random_graph(0, valid=0), quick(*settings), out=tmp_path / "run", progress=False)
+    settings = ["train.epochs=40", "train.entity_dropout=0", "train.mixing_dropout=0", *objective]
+    recipe = quick(*settings).with_values(core_settings(model, 16))
+    run = train(random_graph(0, valid=0), recipe, out=tmp_path / "run", progress=False)
     losses = [record["loss"] for record in run.epochs()]
     assert losses[-1] < 0.75 * losses[0]
     # Ranks of the 30 entities are about 8 by chance, an MRR of about 0.13.

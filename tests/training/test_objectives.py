@@ -1,5 +1,6 @@
 """Every objective against its written loss in plain autograd, with the same draws."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from reltucker.training.objectives import RowGradient, dense
 from reltucker.training.objectives.batches import Batch
 from reltucker.training.objectives.objective import Keys, Objective
 from reltucker.training.optimizer import Optimizer
+from tests.conftest import build_core
 
 ENTITIES, RELATIONS, SEEN = 20, 4, 18
 TRIPLES = np.array(
@@ -39,7 +41,7 @@ def make_objective(
 
 
 def make(name: str, reciprocal: bool, batch_norm: bool = False) -> RelationalTucker:
-    core = CORES[name].build(6, None, RELATIONS)
+    core = build_core(name, 6, RELATIONS)
     model = RelationalTucker(
         ENTITIES, RELATIONS, core, reciprocal=reciprocal, batch_norm=batch_norm
     )
@@ -130,6 +132,13 @@ class Reference:
             scores = scores.masked_fill(again, -torch.inf)
             return (-torch.log_softmax(scores, 1)[:, 0] * batch.weights).sum()
         scores, labels = queries @ self.entities.T, self.labels()
+        if s.sampled_epochs:
+            nobody = torch.tensor([ENTITIES])
+            drawn = draw_candidates(nobody, s.negatives, ENTITIES, self.keys.candidates)[0, 1:]
+            wrong = (scores + np.log(ENTITIES / s.negatives))[:, drawn]
+            wrong = wrong.masked_fill(labels[:, drawn] > 0, -torch.inf).logsumexp(1, keepdim=True)
+            losses = (torch.logaddexp(scores, wrong) - scores) * labels
+            return (losses.sum(1) / labels.sum(1) * batch.weights).sum()
         if s.loss == "softmax":
             target = labels / labels.sum(1, keepdim=True) * (1 - s.label_smoothing)
             target = target + s.label_smoothing / ENTITIES
@@ -149,7 +158,10 @@ class Reference:
 OBJECTIVES: list[dict[str, Any]] = [
     {},
     {"shared_negatives": True},
+    {"shared_negatives": True, "answer_weights": "frequency"},
     {"objective": "one_vs_all"},
+    {"objective": "one_vs_all", "sampled_epochs": 1, "answer_weights": "frequency"},
+    {"objective": "k_vs_all", "sampled_epochs": 1, "answer_exponent": 0.5},
     {"objective": "k_vs_all", "label_smoothing": 0.1, "answer_exponent": 0.5},
     {"objective": "k_vs_all", "loss": "binary", "label_smoothing": 0.2},
 ]
@@ -279,12 +291,109 @@ def test_relation_prediction_adds_its_weighted_loss(
         assert torch.allclose(found[parameter_name], parameter.grad, atol=2e-6), parameter_name
 
 
+def test_answer_weights_follow_frequency_and_leave_regularizers_alone() -> None:
+    model = make("drt", False)
+    objective = make_objective(model, settings(answer_weights="frequency"), graph())
+    batch = objective.batches.take(torch.arange(len(TRIPLES)), torch.Generator())
+    counts = np.bincount(TRIPLES[:, [0, 2]].flatten(), minlength=ENTITIES)
+    expected = (0.9 * counts / counts.max() + 0.1)[batch.answers]
+    assert torch.allclose(batch.weights, torch.tensor(expected / expected.sum() * 2).float())
+    assert batch.weights.sum().item() == pytest.approx(2.0)
+    assert torch.equal(batch.shares, torch.full((16,), 1 / 8))
+
+
+def test_a_sample_gives_way_to_all_entities() -> None:
+    model, chosen = make("complex", True), torch.arange(6)
+    sampled = settings(objective="k_vs_all", sampled_epochs=2)
+    objective = make_objective(model, sampled, graph())
+    whole = step(make_objective(model, settings(objective="k_vs_all"), graph()), chosen)
+    for epoch, is_whole in ((1, False), (2, False), (3, True)):
+        objective.begin_epoch(epoch)
+        loss, found = step(objective, chosen)
+        assert (loss == whole[0]) == is_whole
+        assert torch.equal(found["E"], whole[1]["E"]) == is_whole
+
+
+def test_a_sample_of_answers_alone_leaves_nothing_to_push_away() -> None:
+    answers = torch.arange(6, 6 + SEEN - 6)
+    triples = np.array([[0, 1, a] for a in answers.tolist()], dtype=np.int32)
+    whole = graph()
+    small = dataclasses.replace(whole, train=triples)
+    model = make("drt", True)
+    wanted = settings(objective="k_vs_all", sampled_epochs=1, negatives=1)
+    objective = make_objective(model, wanted, small)
+    for seed in range(20):
+        loss, found = step(objective, torch.tensor([0]), seed)
+        assert np.isfinite(loss)
+        assert all(gradient.isfinite().all() for gradient in found.values())
+
+
+@pytest.mark.parametrize("name", ["drt", "srt", "rescal", "block"])
+@pytest.mark.parametrize("objective_name", ["negative_sampling", "k_vs_all"])
+@pytest.mark.parametrize("mixing_dropout", [0.0, 0.3])
+def test_orthogonality_adds_its_written_term(
+    name: str, objective_name: str, mixing_dropout: float
+) -> None:
+    model = make(name, True)
+    plain = settings(objective=objective_name, mixing_dropout=mixing_dropout)
+    held = make_objective(model, plain.model_copy(update={"orthogonality": 0.2}), graph())
+    chosen = torch.tensor([0, 1, 4])
+    loss, found = step(held, chosen, 4)
+    alone, without = step(make_objective(model, plain, graph()), chosen, 4)
+    assert loss == alone
+    reference = Reference(held, chosen, 4)
+    model.core.begin_step(reference.keys.core)
+    matrices = model.core.mixing(model.R[reference.rows])  # one for each question
+    excess = matrices.mT @ matrices - torch.eye(matrices.shape[-1])
+    (0.2 * excess.square().sum() / len(reference.rows)).backward()
+    for parameter_name, parameter in model.named_parameters():
+        expected = without[parameter_name]
+        if parameter.grad is not None:
+            expected = expected + parameter.grad
+        assert torch.allclose(found[parameter_name], expected, atol=1e-5), parameter_name
+
+
+@pytest.mark.parametrize("name", ["drt", "block", "complex"])
+def test_ivr_adds_its_written_term(name: str) -> None:
+    model = make(name, True)
+    plain = settings(objective="k_vs_all")
+    changes = {
+        "regularizer": "ivr",
+        "regularizer_weight": 0.3,
+        "regularizer_power": 3.0,
+        "regularizer_intermediate": 0.4,
+    }
+    regular = make_objective(model, plain.model_copy(update=changes), graph())
+    chosen = torch.arange(6)
+    _, found = step(regular, chosen, 4)
+    _, without = step(make_objective(model, plain, graph()), chosen, 4)
+    reference = Reference(regular, chosen, 4)
+    batch, queries = reference.batch, reference.queries()
+    total = torch.zeros(())
+    for b, (given, row, w) in enumerate(
+        zip(batch.given, reference.rows, batch.weights, strict=True)
+    ):
+        answers = batch.answers[batch.starts[b] : batch.starts[b + 1]]
+        total = total + w * model.E[answers].norm(dim=1).pow(3).mean()
+        total = total + w * (model.E[given].norm() ** 3 + model.R[row].norm() ** 3)
+        total = total + 0.4 * w * queries[b].norm() ** 3
+        if model.core.has_matrices:
+            total = total + 0.4 * w * model.core.mixing(model.R[row : row + 1]).norm() ** 3
+    (0.3 * total).backward()
+    for parameter_name, parameter in model.named_parameters():
+        expected = without[parameter_name]
+        if parameter.grad is not None:
+            expected = expected + parameter.grad
+        assert torch.allclose(found[parameter_name], expected, atol=1e-5), parameter_name
+
+
 @pytest.mark.parametrize("name", ["drt", "complex", "analogy"])
 @pytest.mark.parametrize("objective_name", ["negative_sampling", "k_vs_all"])
-@pytest.mark.parametrize("kind", ["lp", "n3", "dura"])
+@pytest.mark.parametrize("kind", ["lp", "n3", "dura", "dura_diagonal"])
 def test_regularizers_add_their_written_term(name: str, objective_name: str, kind: str) -> None:
     model = make(name, True)
-    strength, power = 0.3, {"lp": 2.5, "n3": 3.0, "dura": 2.0}[kind]
+    strength, power = 0.3, {"lp": 2.5, "n3": 3.0}.get(kind, 2.0)
+    of_queries, of_answers = {"dura": (1.0, 1.0), "dura_diagonal": (1.5, 0.5)}.get(kind, (0, 1))
     changes = {"regularizer": kind, "regularizer_weight": strength, "regularizer_power": 2.5}
     plain = settings(objective=objective_name)
     regular = make_objective(model, plain.model_copy(update=changes), graph())
@@ -302,11 +411,11 @@ def test_regularizers_add_their_written_term(name: str, objective_name: str, kin
         zip(batch.given, reference.rows, batch.weights, strict=True)
     ):
         answers = batch.answers[batch.starts[b] : batch.starts[b + 1]]
-        total = total + weight * norm(model.E[answers]).mean()
-        if kind != "dura":
+        total = total + of_answers * weight * norm(model.E[answers]).mean()
+        if not of_queries:
             total = total + weight * (norm(model.E[given][None]) + norm(model.R[row][None])).sum()
-    if kind == "dura":
-        total = total + (batch.weights * reference.queries().square().sum(1)).sum()
+    if of_queries:
+        total = total + of_queries * (batch.weights * reference.queries().square().sum(1)).sum()
     (strength * total).backward()
     for parameter_name, parameter in model.named_parameters():
         expected = without[parameter_name]

@@ -7,6 +7,7 @@ from typer import Argument, BadParameter, Option
 
 from reltucker.cli import output
 from reltucker.cli.options import Json
+from reltucker.cli.train import report
 
 
 def command(
@@ -22,11 +23,11 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Merge runs of one graph into one whose scores are a weighted sum.
+    """Merge runs of one graph into one model.
 
-    Embeddings and cores of the runs stand side by side in a new run, on which every other command
-    works. Weights are chosen by the MRR on at most 5,000 validation triples; a run that does not
-    help gets the weight 0 and is left out.
+    Embeddings and cores of the runs stand side by side in a new run, whose scores are the weighted
+    sum of theirs; every other command works on it. Weights are chosen by the MRR on at most 5,000
+    validation triples; a run that does not help gets the weight 0 and is left out.
 
     Example: reltucker merge runs/mine runs/other --out runs/both
     """
@@ -52,15 +53,10 @@ def command(
         Column("validation MRR", "mrr", ".4f"),
     ]
     protocols = {key: result[key] for key in ("standard", "seen", "paper")}
-    output.show(
-        json,
-        {"run": str(out), "parts": parts, **protocols},
-        Table("", columns, parts),
-        f"together: validation MRR {result['seen']['mrr']:.4f}, "
-        f"HITS@10 {result['seen']['hits@10']:.4f}",
-        f"run: {out}",
-        f"next: reltucker evaluate {out}",
-    )
+    document = {"run": str(out), "parts": parts, **protocols}
+    output.show(json, document, Table("", columns, parts))
+    if not json:
+        report(run, json)
 
 
 def _numbers(text: str) -> list[float]:

@@ -63,7 +63,7 @@ def report(run: Any, as_json: bool) -> None:
     result, path = run.result, run.path
     ended = f"best epoch {result['best_epoch']} of {result['epochs']}"
     if "merged_from" in result:
-        ended = f"merged from {len(result['merged_from'])} runs that have ended"
+        ended = f"a merge of {len(result['merged_from'])} runs, which has ended"
     keys = ("epochs", "best_epoch", "seconds", "seconds_per_epoch", "standard", "seen", "paper")
     seen, judged = result["seen"], "no validation triples"
     if seen["queries"]:

@@ -15,8 +15,9 @@ from reltucker.model import RelationalTucker, sizes_of, weighted_sum
 from reltucker.progress import track
 from reltucker.training.memory import peak_memory
 from reltucker.training.recipe import Recipe
-from reltucker.training.run_folder import BEST, RunFolder
-from reltucker.training.setup import trained_model
+from reltucker.training.run_folder import BEST, RESULT, RunFolder
+from reltucker.training.setup import choose_device, trained_model
+from reltucker.training.validation import Validation
 from reltucker.training.weighting import choose_weights
 
 
@@ -38,25 +39,30 @@ def merge_runs(
     target = RunFolder(out)
     target.refuse_taken()
     folders = [RunFolder.existing(path) for path in paths]
+    if weights is not None:
+        _check_weights(weights, len(folders))
     results = [_result(folder) for folder in folders]
     graph = _common_graph(folders, graph)
-    models = [trained_model(folder, graph) for folder in folders]
+    device = choose_device(folders[0].recipe().train.device)
+    models = [trained_model(folder, graph).to(device) for folder in folders]
     _refuse_mixed(folders, models)
     alone: Sequence[float | None] = [None] * len(models)
     if weights is None:
         weights, alone = choose_weights(models, graph, progress=progress)
-    _check_weights(weights, len(models))
     used = [number for number, weight in enumerate(weights) if weight > 0]
     model = weighted_sum([models[n] for n in used], [weights[n] for n in used])
     recipes = [folder.recipe() for folder in folders]
     recipe = _recipe([recipes[n] for n in used], [models[n] for n in used], model)
-    with track("validating", 2 * len(graph.valid), "queries", progress) as advance:
-        metrics = rank_split(model, graph, "valid", advance=advance).metrics()
+    epochs = sum(each["epochs"] for each in results)
+    triples = Validation(recipe.train, graph).final_triples(model, epochs)
+    with track("validating", 2 * len(triples), "queries", progress) as advance:
+        metrics = rank_split(model, graph, "valid", triples=triples, advance=advance).metrics()
     result: dict[str, Any] = {
-        **{key: sum(each[key] for each in results) for key in ("epochs", "best_epoch")},
+        "epochs": epochs,
+        "best_epoch": sum(each["best_epoch"] for each in results),
         "seconds": sum(each["seconds"] for each in results) + time.monotonic() - began,
         "seconds_per_epoch": _mean_epoch(results),
-        "validated_triples": len(graph.valid),
+        "validated_triples": len(triples),
         "peak_memory_bytes": peak_memory(),
         **sizes_of(model).to_dict(),
         **{name: each.to_dict() for name, each in metrics.items()},
@@ -119,6 +125,9 @@ def _result(folder: RunFolder) -> dict[str, Any]:
             f"{folder.path}: training has not ended, so the run cannot be merged yet; go on with "
             f"`reltucker resume {folder.path}`"
         )
+    missing = {"epochs", "best_epoch", "seconds", "seconds_per_epoch", "seen"} - result.keys()
+    if missing:
+        raise RunError(f"{folder.path / RESULT} is damaged: it lacks {', '.join(sorted(missing))}")
     return result
 
 

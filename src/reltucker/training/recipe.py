@@ -83,7 +83,9 @@ class TrainSettings(_Settings):
         24, ge=1, description="pseudo-negatives for each side of a triple, without replacement"
     )
     sampled_epochs: int = Field(
-        0, ge=0, description="k_vs_all: in so many first epochs `negatives` stand for all entities"
+        0,
+        ge=0,
+        description="one_vs_all, k_vs_all: in so many first epochs `negatives` stand for all",
     )
     shared_negatives: bool = Field(False, description="the same negatives for a whole batch")
     loss: Literal["softmax", "binary"] = Field("softmax", description="cross-entropy over entities")
@@ -199,7 +201,9 @@ class Recipe(_Settings):
         try:
             options.model_validate(self.core)
         except ValidationError as error:
-            raise ValueError(f"core.{_explain(options, error)}") from None
+            explained = _explain(options, error)
+            separator = ": " if explained.startswith("there is no") else "."
+            raise ValueError(f"core{separator}{explained}") from None
         return self
 
     @classmethod

@@ -4,6 +4,7 @@ import math
 
 from reltucker.evaluation import Metrics, Protocol, Ranking, rank_split, sampled
 from reltucker.graph import KnowledgeGraph
+from reltucker.graph.knowledge_graph import Triples
 from reltucker.model import RelationalTucker
 from reltucker.training.recipe import Recipe, TrainSettings
 from reltucker.training.work import epoch_seconds, ranking_seconds
@@ -85,12 +86,16 @@ class Validation:
         return {name: found for name, found in metrics.items() if name != "standard"}
 
     def final(self, model: RelationalTucker, epochs: int) -> Ranking:
-        """The ranking of all triples, once training has ended; of a sample where ranking all of
-        them would take longer than training did, and longer than a minute."""
+        """The ranking of all triples, or of many, once training has ended."""
+        triples = self.final_triples(model, epochs)
+        return rank_split(model, self.graph, "valid", triples=triples)
+
+    def final_triples(self, model: RelationalTucker, epochs: int) -> Triples:
+        """All triples; a sample where ranking all of them would take longer than training did, and
+        longer than a minute."""
         count = len(self.graph.valid)
         seconds = ranking_seconds(model, count)
         epoch = epoch_seconds(model, self.settings, len(self.graph.train))
         allowed = max(60.0, epochs * epoch)
         share = count if seconds <= allowed else int(count * allowed / seconds)
-        triples = sampled(self.graph.valid, max(SMALLEST_SAMPLE, share), self.settings.seed)
-        return rank_split(model, self.graph, "valid", triples=triples)
+        return sampled(self.graph.valid, max(SMALLEST_SAMPLE, share), self.settings.seed)

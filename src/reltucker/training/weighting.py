@@ -55,11 +55,16 @@ def choose_weights(
         found = judge(start)
         alone = found[:-1].tolist()
         best, mrr = start[found.argmax()], found.max()
+        settled = 0.0
         for step in STEPS:
+            if step == settled:
+                continue  # the same neighbours, none of which was better
             candidates = _neighbours(best, equal, step)
             found = judge(candidates)
             if found.max() > mrr:
                 best, mrr = candidates[found.argmax()], found.max()
+            else:
+                settled = step
     return (best / best.sum()).tolist(), alone
 
 

@@ -7,7 +7,6 @@ its answers.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,7 +19,7 @@ from reltucker.model import RelationalTucker
 from reltucker.training.objectives.batches import Batch, Batches, QuestionBatches, TripleBatches
 from reltucker.training.objectives.entities import EntityRows
 from reltucker.training.objectives.objective import Keys, Objective
-from reltucker.training.objectives.sampled import check_negatives, draw_shared
+from reltucker.training.objectives.sampled import check_negatives, draw_shared, judge_sample
 
 if TYPE_CHECKING:
     from reltucker.training.recipe import TrainSettings
@@ -34,9 +33,23 @@ class OneVsAll(Objective):
 
     No more than one block of scores is held. Where all of them fit into `train.score_megabytes`,
     there is one block; softmax over several computes each twice, first for the sums over a row.
+
+    In the first `sampled_epochs` epochs the entities that a batch is compared with are a sample of
+    `negatives`, drawn anew for each batch, in place of all (`sampled.judge_sample`): a fraction of
+    the work, while embeddings are far from where they will be. Labels are smoothed in the others
+    alone.
     """
 
-    reads = frozenset({"loss", "label_smoothing", "score_megabytes", "answer_weights"})
+    reads = frozenset(
+        {
+            "loss",
+            "label_smoothing",
+            "score_megabytes",
+            "answer_weights",
+            "negatives",
+            "sampled_epochs",
+        }
+    )
 
     @classmethod
     def build(
@@ -51,12 +64,37 @@ class OneVsAll(Objective):
     ) -> None:
         super().__init__(model, settings, batches, population)
         self._scores = model.E.new_empty(0)
+        self._whole = self.table
+        answers = 2 if self.items == "triples" else 1 + (settings.answers_at_once or 1)
+        questions = settings.batch_size * (2 if self.items == "triples" else 1)
+        self._sampled = self._table_for(settings.negatives + questions * answers)
+        self.begin_epoch(1)
+
+    @classmethod
+    def check(cls, settings: TrainSettings, population: int) -> None:
+        """A sample stands for the sum of softmax; there must be as many entities as are drawn."""
+        if settings.sampled_epochs:
+            _softmax_only(settings, "sampled_epochs")
+            check_negatives(settings.negatives, population)
+
+    @classmethod
+    def candidates(cls, settings: TrainSettings, entities: int) -> int:
+        """Those of most epochs."""
+        sampled = 2 * settings.sampled_epochs > settings.epochs
+        return settings.negatives if sampled else entities
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Whether this one draws a sample."""
+        self.is_sampled = epoch <= self.settings.sampled_epochs
+        self.table = self._sampled if self.is_sampled else self._whole
 
     def _entities_touched(self) -> int:
         return len(self.model.E)
 
     def _candidates(self, batch: Batch, keys: Keys) -> Tensor:
-        return batch.answers[:0]
+        if not self.is_sampled:
+            return batch.answers[:0]
+        return draw_shared(batch, self.settings.negatives, self.population, keys)
 
     def _judge(
         self,
@@ -66,6 +104,8 @@ class OneVsAll(Objective):
         answers: Tensor,
         candidates: Tensor,
     ) -> tuple[Tensor, Tensor]:
+        if self.is_sampled:
+            return judge_sample(batch, queries, entities, answers, candidates, self.population)
         E, count = entities.matrix, len(entities.matrix)
         smoothing = self.settings.label_smoothing
         targets = Targets(batch.starts, answers, batch.weights, smoothing, count)
@@ -109,23 +149,9 @@ class OneVsAll(Objective):
 
 
 class KvsAll(OneVsAll):
-    """The same over distinct questions, each with all of its answers.
+    """The same over distinct questions, each with all of its answers."""
 
-    In the first `sampled_epochs` epochs the entities that a batch is compared with are a sample of
-    `negatives`, drawn anew for each batch, in place of all: a fraction of the work, while
-    embeddings are far from where they will be. With C the sample without the question's answers,
-
-        loss_b = w_b mean_a (log(exp s_ba + N / |sample| sum_(j in C) exp s_bj) - s_ba),
-
-    so that the sum stands for that over all N entities. Labels are smoothed in the others alone.
-    """
-
-    reads = (OneVsAll.reads - {"answer_weights"}) | {
-        "answer_exponent",
-        "answers_at_once",
-        "negatives",
-        "sampled_epochs",
-    }
+    reads = (OneVsAll.reads - {"answer_weights"}) | {"answer_exponent", "answers_at_once"}
     items = "questions"
 
     @classmethod
@@ -139,83 +165,15 @@ class KvsAll(OneVsAll):
 
     @classmethod
     def check(cls, settings: TrainSettings, population: int) -> None:
-        """Answers can be taken apart for softmax only: for binary all others are wrong. A sample
-        stands for the sum of softmax."""
-        for key in ("answers_at_once", "sampled_epochs"):
-            if getattr(settings, key) and settings.loss != "softmax":
-                raise RecipeError(
-                    f"train.{key} = {getattr(settings, key)}: it is for train.loss = 'softmax'; "
-                    "leave it out"
-                )
-        if settings.sampled_epochs:
-            check_negatives(settings.negatives, population)
-
-    @classmethod
-    def candidates(cls, settings: TrainSettings, entities: int) -> int:
-        """Those of most epochs."""
-        sampled = 2 * settings.sampled_epochs > settings.epochs
-        return settings.negatives if sampled else entities
-
-    def __init__(
-        self, model: RelationalTucker, settings: TrainSettings, batches: Batches, population: int
-    ) -> None:
-        super().__init__(model, settings, batches, population)
-        self._whole = self.table
-        per_question = 2 + (settings.answers_at_once or 1)
-        touched = settings.negatives + settings.batch_size * per_question
-        self._sampled = self._table_for(touched)
-        self.begin_epoch(1)
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Whether this one draws a sample."""
-        self.is_sampled = epoch <= self.settings.sampled_epochs
-        self.table = self._sampled if self.is_sampled else self._whole
-
-    def _candidates(self, batch: Batch, keys: Keys) -> Tensor:
-        if not self.is_sampled:
-            return super()._candidates(batch, keys)
-        return draw_shared(batch, self.settings.negatives, self.population, keys)
-
-    def _judge(
-        self,
-        batch: Batch,
-        queries: Tensor,
-        entities: EntityRows,
-        answers: Tensor,
-        candidates: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        if not self.is_sampled:
-            return super()._judge(batch, queries, entities, answers, candidates)
-        others = entities.rows(candidates)  # (n, d_e)
-        scores = torch.mm(queries, others.t())
-        question = batch.questions_of_answers()  # (A,)
-        _leave_out(scores, question, answers, candidates, len(entities.matrix))
-        e_answers, q = entities.rows(answers), queries.index_select(0, question)  # (A, d_e)
-        own = (q * e_answers).sum(dim=1)
-        sums = torch.logsumexp(scores, dim=1).clamp_min(-1e30)  # (Q,); of nothing, not -inf
-        wrong = sums[question] + math.log(self.population / len(others))
-        total = torch.logaddexp(own, wrong)
-        weights = batch.by_answer(batch.weights)
-        losses = torch.zeros_like(batch.weights).index_add_(0, question, weights * (total - own))
-        # Of an answer: -w (1 - p_a), and what it takes from p_a goes to the sample.
-        pull = weights * torch.exp(wrong - total)
-        push = torch.zeros_like(batch.weights).index_add_(0, question, pull)
-        scores.sub_(sums.unsqueeze(1)).exp_().mul_(push.unsqueeze(1))
-        entities.gradient.zero_()
-        entities.add(candidates, scores.t() @ queries)
-        entities.add(answers, q.mul_(-pull.unsqueeze(1)))
-        dq = scores @ others
-        dq.index_add_(0, question, e_answers.mul_(-pull.unsqueeze(1)))
-        return losses, dq
+        """Answers can be taken apart for softmax only: for binary all others are wrong."""
+        super().check(settings, population)
+        if settings.answers_at_once:
+            _softmax_only(settings, "answers_at_once")
 
 
-def _leave_out(
-    scores: Tensor, question: Tensor, answers: Tensor, candidates: Tensor, count: int
-) -> None:
-    """Set the scores (Q, n) of candidates that are answers of the question itself to -inf; answers
-    and candidates are among so many entities."""
-    column = candidates.new_full((count,), -1)
-    column[candidates] = torch.arange(len(candidates), device=candidates.device)
-    place = column[answers]
-    found = place >= 0
-    scores[question[found], place[found]] = -torch.inf
+def _softmax_only(settings: TrainSettings, key: str) -> None:
+    if settings.loss != "softmax":
+        raise RecipeError(
+            f"train.{key} = {getattr(settings, key)}: it is for train.loss = 'softmax'; "
+            "leave it out"
+        )

@@ -10,6 +10,7 @@ that occur in train; the true entity is never among them.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -151,3 +152,44 @@ def _places_of(answers: Tensor, candidates: Tensor) -> Tensor:
     ordered, order = torch.sort(candidates)
     place = torch.searchsorted(ordered, answers).clamp_(max=len(ordered) - 1)
     return torch.where(ordered[place] == answers, order[place], -1)
+
+
+def judge_sample(
+    batch: Batch,
+    queries: Tensor,
+    entities: EntityRows,
+    answers: Tensor,
+    candidates: Tensor,
+    population: int,
+) -> tuple[Tensor, Tensor]:
+    """Questions with all of their answers against n drawn entities that stand for all N.
+
+    With C the drawn ones that are not answers of the question,
+
+        loss_b = w_b mean_a (log(exp s_ba + N / n sum_(j in C) exp s_bj) - s_ba),
+
+    so that the sum is an estimate of that over all entities. Returns the losses (Q,) and the
+    gradient for the queries (Q, d_e); that for the entities is added to theirs.
+    """
+    others = entities.rows(candidates)  # (n, d_e)
+    scores = torch.mm(queries, others.t())  # (Q, n)
+    question = batch.questions_of_answers()  # (A,)
+    place = _places_of(answers, candidates)
+    among = place >= 0
+    scores[question[among], place[among]] = -torch.inf
+    e_answers, q = entities.rows(answers), queries.index_select(0, question)  # (A, d_e)
+    own = (q * e_answers).sum(dim=1)
+    sums = torch.logsumexp(scores, dim=1).clamp_min(-1e30)  # (Q,); of nothing, not -inf
+    wrong = sums[question] + math.log(population / len(others))
+    total = torch.logaddexp(own, wrong)
+    weights = batch.by_answer(batch.weights)
+    losses = torch.zeros_like(batch.weights).index_add_(0, question, weights * (total - own))
+    # An answer is pulled by w (1 - p_a); the drawn ones share the push of all answers.
+    pull = weights * torch.exp(wrong - total)
+    push = torch.zeros_like(batch.weights).index_add_(0, question, pull)
+    scores.sub_(sums.unsqueeze(1)).exp_().mul_(push.unsqueeze(1))
+    entities.gradient.zero_()
+    entities.add(candidates, scores.t() @ queries)
+    entities.add(answers, q.mul_(-pull.unsqueeze(1)))
+    dq = scores @ others
+    return losses, dq.index_add_(0, question, e_answers.mul_(-pull.unsqueeze(1)))
