@@ -68,6 +68,7 @@ class Page:
         results = [*load(DOCS / "results" / "best"), *load(DOCS / "results" / "paper")]
         self.results = {result["recipe"]: figures(result) for _, result in results}
         self.trials = dict(load(DOCS / "results" / "trials"))
+        self.own = [result for _, result in load(DOCS / "results" / "own")]
         self.published = json.loads((DOCS / "published.json").read_text(encoding="utf-8"))
 
     def render(self) -> str:
@@ -128,6 +129,26 @@ class Page:
             {**{f"published.{m}": self.published.get(r["recipe"], {}).get(m) for m in METRICS}, **r}
             for r in self.of_folder("paper")
         ]
+        return Table("", columns, rows)
+
+    def own_table(self) -> Table:
+        """What presets and a search reach on graphs that nobody has tuned for, smallest first."""
+        ways = ("good", "best", "search")
+        columns = [
+            Column("graph", "graph"),
+            *(Column(name, name, ",d") for name in ("entities", "relations", "triples")),
+            *(Column(f"{way} MRR", f"{way}.mrr", ".1f") for way in ways),
+            *(Column(f"{way} @10", f"{way}.hits@10", ".1f") for way in ways),
+            *(Column(f"{way}, s", f"{way}.seconds", ",.0f") for way in ways),
+        ]
+        rows = []
+        for result in sorted(self.own, key=lambda result: result["sizes"]["triples"]):
+            row = {"graph": result["graph"], **result["sizes"]}
+            for way in set(ways) & set(result):
+                found, quality = result[way], result[way]["test"]["standard"]
+                row |= {f"{way}.{metric}": 100 * value for metric, value in quality.items()}
+                row[f"{way}.seconds"] = found["seconds"]
+            rows.append(row)
         return Table("", columns, rows)
 
     def trials_table(self) -> Table:

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from reltucker.choices import PresetName
 from reltucker.errors import ReltuckerError
 from reltucker.evaluation import (
     PROTOCOLS,
@@ -24,6 +25,7 @@ from reltucker.evaluation import (
 from reltucker.graph import GraphSource, KnowledgeGraph, SplitName, load_graph
 from reltucker.model import RelationalTucker, Sizes, sizes_of
 from reltucker.progress import TrainingProgress, track
+from reltucker.search import DEFAULT_PRESET, filled
 from reltucker.serving import (
     FORMATS,
     ExportFormat,
@@ -216,22 +218,19 @@ def train(
     graph: KnowledgeGraph | GraphSource,
     recipe: Recipe | None = None,
     *,
+    preset: PresetName | None = None,
+    settings: dict[str, Any] | None = None,
     out: Path | str | None = None,
     progress: bool = True,
 ) -> Run:
     """Train a model on a graph; returns the run, whose folder is `out` (or a new one in runs/).
 
     `graph` is a KnowledgeGraph, a catalog name, a file or folder, or whatever `load_graph` takes.
+    What neither the recipe nor `settings`, by dotted key, has set is chosen by the preset: without
+    a recipe that is `good`, and a recipe that names none keeps to its defaults.
     """
-    recipe = Recipe() if recipe is None else recipe
-    if isinstance(graph, str | Path):
-        settings = {"source": str(graph)}
-        recipe = recipe.model_copy(update={"graph": recipe.graph.model_copy(update=settings)})
-    if not isinstance(graph, KnowledgeGraph):
-        graph = load_graph(graph, labels=recipe.graph.labels, seed=recipe.graph.seed)
+    graph, recipe = prepared(graph, recipe, preset=preset, settings=settings)
     path = Path(out) if out is not None else _free_folder(graph.name, recipe.model.name)
-    check(recipe, graph)
-    recipe = settled(recipe, graph)
     folder = RunFolder.create(path, recipe, graph)
     _train(folder, recipe, graph, progress, restore=False)
     return Run(path)
@@ -251,6 +250,29 @@ def merge(
     paths = [run.path if isinstance(run, Run) else run for run in runs]
     merge_runs(paths, out, weights=weights, progress=progress)
     return Run(out)
+
+
+def prepared(
+    graph: KnowledgeGraph | GraphSource,
+    recipe: Recipe | None = None,
+    *,
+    preset: PresetName | None = None,
+    settings: dict[str, Any] | None = None,
+) -> tuple[KnowledgeGraph, Recipe]:
+    """The graph and the full recipe that `train` would train with the same arguments; what cannot
+    be trained is refused."""
+    if recipe is None:
+        recipe = Recipe.preset(preset or DEFAULT_PRESET)
+    elif preset is not None:
+        recipe = recipe.by_preset(preset)
+    recipe = recipe.with_values(settings or {})
+    if isinstance(graph, str | Path):
+        recipe = recipe.with_values({"graph.source": str(graph)})
+    if not isinstance(graph, KnowledgeGraph):
+        graph = load_graph(graph, labels=recipe.graph.labels, seed=recipe.graph.seed)
+    recipe = filled(recipe, graph)
+    check(recipe, graph)
+    return graph, settled(recipe, graph)
 
 
 def open_run(path: Path | str) -> Run:

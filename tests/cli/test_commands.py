@@ -17,7 +17,16 @@ import pytest
 from reltucker.cli import main
 
 COMMAND = [sys.executable, "-m", "reltucker"]
-SETTINGS = ["--entity-dim", "8", "--epochs", "3", "--set", "train.batch_size=250"]
+SETTINGS = [
+    "--preset",
+    "paper",
+    "--entity-dim",
+    "8",
+    "--epochs",
+    "3",
+    "--set",
+    "train.batch_size=250",
+]
 
 
 def reltucker(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -203,6 +212,37 @@ def test_train_from_a_recipe_file(folder: Path) -> None:
     assert "seed = 3" in text
 
 
+def test_a_recipe_is_shown_and_means_the_same_as_a_file(folder: Path) -> None:
+    shown = run("train", "families", "--model", "cp", "--show-recipe", cwd=folder).stdout
+    (folder / "shown.toml").write_text(shown)
+    assert run("train", "shown.toml", "--show-recipe", cwd=folder).stdout == shown
+    document = json.loads(run("train", "shown.toml", "--show-recipe", "--json", cwd=folder).stdout)
+    assert document["recipe"] == {"preset": "good", "settled": True}
+    assert document["model"]["name"] == "cp"
+    assert document["train"]["objective"] == "k_vs_all"
+    done = run("train", "shown.toml", "--preset", "best", cwd=folder, code=2)
+    assert "the recipe has every setting" in done.stderr
+
+
+def test_a_recipe_takes_another_graph(folder: Path) -> None:
+    (folder / "labels.tsv").write_text("a\tAnna\n")
+    (folder / "for-families.toml").write_text(
+        '[graph]\nsource = "families"\nlabels = "labels.tsv"\n'
+        '[model]\nname = "distmult"\nentity_dim = 4\n[train]\nepochs = 1\nnegatives = 2\n'
+    )
+    (folder / "other.tsv").write_text("".join(f"a{i}\tto\ta{i * 3 % 8}\n" for i in range(8)))
+    options = ["--graph", "other.tsv", "--out", "on-other"]
+    run("train", "for-families.toml", *options, cwd=folder)
+    text = (folder / "on-other" / "recipe.toml").read_text()
+    assert 'source = "other.tsv"' in text
+    assert 'name = "distmult"' in text
+    assert "labels" not in text
+    done = run("train", "families", "--graph", "other.tsv", cwd=folder, code=2)
+    assert "families is a graph" in done.stderr
+    done = run("search", "families", "--graph", "other.tsv", cwd=folder, code=2)
+    assert "families is a graph" in done.stderr
+
+
 def test_train_on_a_file_of_triples(folder: Path) -> None:
     lines = [f"person {i}\tknows\tperson {(i * 7 + 1) % 40}" for i in range(40)]
     lines += [f"person {i}\tlikes\tperson {(i * 3 + 2) % 40}" for i in range(40)]
@@ -254,7 +294,10 @@ def test_data_fetch_tells_the_folder(tmp_path: Path) -> None:
         (["train", "families", "--set", "train.epoch=3"], "did you mean 'train.epochs'"),
         (["train", "families", "--model", "complex", "--entity-dim", "7"], "even"),
         (["train", "families", "--out", "run"], "holds a run already"),
-        (["train", "families", "--set", "core.scalar_share=0.5"], "drt has no such option"),
+        (
+            ["train", "families", "--model", "drt", "--set", "core.scalar_share=0.5"],
+            "drt has no such option",
+        ),
         (["train", "families", "--set", "core.scalar_share=2"], "core.scalar_share"),
         (["train", "families", "--entity-dim", "9999", "--relation-dim", "9999"], "GiB of memory"),
         (["train", "families", "--set", "train.negatives=1000"], "only 442 entities"),

@@ -14,9 +14,10 @@ import pytest
 import typer.main
 
 import reltucker
-from reltucker.choices import ExportFormat
+from reltucker.choices import ExportFormat, PresetName
 from reltucker.cli import app
 from reltucker.cli.export import Format
+from reltucker.search import DEFAULT_PRESET
 from reltucker.training import Recipe
 from tests.cli.test_commands import COMMAND, run
 
@@ -69,15 +70,23 @@ def test_no_command_shows_the_help(tmp_path: Path) -> None:
 
 def test_words_and_defaults_are_those_of_the_api(tmp_path: Path) -> None:
     assert get_args(ExportFormat) == tuple(Format)
-    text = " ".join(run("train", "--help", cwd=tmp_path).stdout.split())
     recipe = Recipe()
-    for shown in (
-        f"(docs/family.md has all) [default: ({recipe.model.name})]",
-        f"d_e [default: ({recipe.model.entity_dim})]",
-        f"epochs [default: ({recipe.train.epochs})]",
-        f"dropout [default: ({recipe.train.seed})]",
-    ):
-        assert shown in text
+    model = "(docs/family.md has all) [default: ({})]".format
+    epochs = "epochs [default: ({})]".format
+    expected = {
+        "train": [
+            model("the preset's"),
+            epochs("the preset's"),
+            f"--preset <{'|'.join(get_args(PresetName))}>",
+            f"sizes [default: ({DEFAULT_PRESET}; none for a recipe)]",
+            f"dropout [default: ({recipe.train.seed})]",
+        ],
+        "search": [model(recipe.model.name), epochs(recipe.train.epochs)],
+    }
+    for command, texts in expected.items():
+        text = " ".join(run(command, "--help", cwd=tmp_path).stdout.split())
+        for shown in texts:
+            assert shown in text
 
 
 def test_version_of_the_module(tmp_path: Path) -> None:

@@ -22,15 +22,25 @@ def _models(incomplete: str) -> list[str]:
     return [name for name in CORES if name.startswith(incomplete)]
 
 
-Model = Annotated[
-    str | None,
+_MODEL = "The core, such as complex or srt (docs/family.md has all)"
+Model = Annotated[str | None, Option(help=_MODEL, show_default="drt", autocompletion=_models)]
+PresetModel = Annotated[
+    str | None, Option(help=_MODEL, show_default="the preset's", autocompletion=_models)
+]
+Preset = Annotated[
+    choices.PresetName | None,
     Option(
-        help="The core, such as complex or srt (docs/family.md has all)",
-        show_default="drt",
-        autocompletion=_models,
+        help="Who chooses what is not set, from the graph's sizes",
+        show_default="good; none for a recipe",
     ),
 ]
-Epochs = Annotated[int | None, Option(help="At most so many epochs", show_default="200")]
+OtherGraph = Annotated[
+    str | None,
+    Option("--graph", metavar="GRAPH", help="Another graph than the recipe's"),
+]
+_EPOCHS = "At most so many epochs"
+Epochs = Annotated[int | None, Option(help=_EPOCHS, show_default="200")]
+PresetEpochs = Annotated[int | None, Option(help=_EPOCHS, show_default="the preset's")]
 Labels = Annotated[str | None, Option(metavar="FILE", help="A table of (id, name), for display")]
 FixedSettings = Annotated[
     list[str] | None,

@@ -13,6 +13,7 @@ def command(
     graph_or_space: Annotated[
         str, Argument(metavar="GRAPH_OR_SPACE", help=f"{options.GRAPH}, or a space (.toml)")
     ],
+    graph: options.OtherGraph = None,
     model: options.Model = None,
     space: Annotated[
         str | None,
@@ -80,7 +81,9 @@ def command(
     from reltucker.search.report import write_report
 
     values = options.given({"model.name": model, "train.epochs": epochs, "graph.labels": labels})
-    recipe, found = recipe_and_space(graph_or_space, space, sampler, values, assignments or [])
+    recipe, found = recipe_and_space(
+        graph_or_space, space, sampler, values, assignments or [], graph=graph
+    )
     name = study or study_name(Path(str(recipe.graph.source)).stem, recipe, found)
     result = run_search(
         recipe,

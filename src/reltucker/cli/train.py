@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Option, echo
 
 from reltucker.cli import options, output
 
@@ -12,16 +12,23 @@ def command(
     graph_or_recipe: Annotated[
         str, Argument(metavar="GRAPH_OR_RECIPE", help=f"{options.GRAPH}, or a recipe (.toml)")
     ],
-    model: options.Model = None,
+    preset: options.Preset = None,
+    graph: options.OtherGraph = None,
+    model: options.PresetModel = None,
     reciprocal: Annotated[
-        bool, Option("--reciprocal", help="Learn a second embedding for inverse relations")
-    ] = False,
-    entity_dim: Annotated[int | None, Option(help="d_e", show_default="100")] = None,
+        bool | None,
+        Option(
+            "--reciprocal/--not-reciprocal",
+            help="Learn a second embedding for inverse relations",
+            show_default="the preset's",
+        ),
+    ] = None,
+    entity_dim: Annotated[int | None, Option(help="d_e", show_default="the preset's")] = None,
     relation_dim: Annotated[
         int | None,
         Option(help="d_r of drt and srt", show_default="the number of relations, at most d_e"),
     ] = None,
-    epochs: options.Epochs = None,
+    epochs: options.PresetEpochs = None,
     seed: Annotated[
         int | None, Option(help="Seed of initial values, batches, dropout", show_default="0")
     ] = None,
@@ -33,28 +40,41 @@ def command(
     out: Annotated[
         Path | None, Option(help="The run folder", show_default="a new one in runs/")
     ] = None,
+    show_recipe: Annotated[
+        bool, Option("--show-recipe", help="Print the full recipe, and train nothing")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Train a model on a graph and write a run folder.
 
-    Every setting has a default; a recipe file, an option or --set changes it. The full recipe is
+    What a recipe file, an option or --set does not set is chosen by a preset: good within minutes,
+    best within hours, fast within a minute, paper by the paper's protocol. The full recipe is
     written into the run folder. `reltucker resume RUN` goes on with a run that was stopped.
 
-    Example: reltucker train triples.tsv --model complex --out runs/mine
+    Example: reltucker train triples.tsv --preset good --out runs/mine
     """
-    from reltucker.run import train
-    from reltucker.training.recipe import graph_and_recipe
+    from reltucker.run import prepared, train
+    from reltucker.search import graph_and_recipe
 
     values = {
         "model.name": model,
-        "model.reciprocal": reciprocal or None,
+        "model.reciprocal": reciprocal,
         "model.entity_dim": entity_dim,
         "model.relation_dim": relation_dim,
         "train.epochs": epochs,
         "train.seed": seed,
         "graph.labels": labels,
     }
-    source, recipe = graph_and_recipe(graph_or_recipe, options.given(values), assignments or [])
+    source, recipe = graph_and_recipe(
+        graph_or_recipe, options.given(values), assignments or [], preset=preset, graph=graph
+    )
+    if show_recipe:
+        _, recipe = prepared(source, recipe)
+        if json:
+            output.show(json, recipe.model_dump(mode="json"))
+        else:
+            echo(recipe.to_toml(), nl=False)
+        return
     report(train(source, recipe, out=out), json)
 
 

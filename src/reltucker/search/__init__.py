@@ -1,14 +1,17 @@
-"""Settings are tuned: spaces, samplers, trials as resumable runs, searches in a database."""
+"""Settings are chosen and tuned: presets, spaces, samplers, resumable trials, searches in a
+database."""
 
 from reltucker.search.budget import bounds_of, parse_count
 from reltucker.search.folder import run_of
 from reltucker.search.outcome import Outcome
 from reltucker.search.plan import Plan, digest, make_plan
+from reltucker.search.presets import DEFAULT_PRESET, filled, graph_and_recipe
 from reltucker.search.samplers import PaperSampler
 from reltucker.search.search import SearchResult, outcome_so_far, run_search, study_name
 from reltucker.search.space import Space, recipe_and_space
 
 __all__ = [
+    "DEFAULT_PRESET",
     "Outcome",
     "PaperSampler",
     "Plan",
@@ -16,6 +19,8 @@ __all__ = [
     "Space",
     "bounds_of",
     "digest",
+    "filled",
+    "graph_and_recipe",
     "make_plan",
     "outcome_so_far",
     "parse_count",

@@ -22,6 +22,7 @@ from reltucker.search.parameter import (
     nearest,
     suggest,
 )
+from reltucker.search.presets import filled
 from reltucker.search.regions import REGION, SIZES, PlannedRegion, plan_regions
 from reltucker.search.space import Adjustment, Space, adjusted, grid_of
 from reltucker.training import Recipe, check
@@ -161,6 +162,7 @@ def make_plan(
         raise GraphError(
             f"{graph.name}: a search needs validation triples whose entities occur in train"
         )
+    recipe = filled(recipe, graph)
     regions = {}
     if space.regions:
         regions = plan_regions(space.regions, recipe, graph, share, space.source)

@@ -166,19 +166,24 @@ def recipe_and_space(
     sampler: str,
     values: Mapping[str, Any],
     assignments: Sequence[str],
+    *,
+    graph: str | None = None,
 ) -> tuple[Recipe, Space]:
     """The base recipe and the space. A setting that an option gives is not searched.
 
-    `argument` is a graph, or a recipe file (.toml), perhaps with a space; `space` names a shipped
-    space or another file, of which only the space is taken. By default that is the space of the
-    file, else the paper's grid where the paper's sampler meets one of its graphs, else `default`.
-    Samplers that know no regions, and recipe files, whose settings the regions would replace, take
-    `simple`; so does a model that has no region.
+    `argument` is a graph, or a recipe file (.toml), perhaps with a space, whose graph `graph` may
+    replace; `space` names a shipped space or another file, of which only the space is taken. By
+    default that is the space of the file, else the paper's grid where the paper's sampler meets one
+    of its graphs, else `default`. Samplers that know no regions, and recipe files, whose settings
+    the regions would replace, take `simple`; so does a model that has no region.
     """
     recipe, found = Recipe().with_values({"graph.source": argument}), None
     is_file = Path(argument).suffix.lower() == ".toml"
     if is_file:
         recipe, found = Space.load(Path(argument))
+        recipe = recipe if graph is None else recipe.on(graph)
+    elif graph is not None:
+        raise RecipeError(f"--graph {graph}: it is for a file (.toml), and {argument} is a graph")
     recipe = recipe.with_values(dict(values)).changed(assignments)
     if recipe.graph.source is None:
         raise RecipeError(

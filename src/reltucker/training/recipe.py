@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from reltucker.atomic import write_text
+from reltucker.choices import PresetName
 from reltucker.errors import RecipeError
 from reltucker.model import CORES
 from reltucker.training.objectives import OBJECTIVES, REGULARIZERS, Objective
@@ -30,6 +31,15 @@ RETIRED = (("train", "validation_share"),)
 
 class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class RecipeSettings(_Settings):
+    """Who chooses what is not set."""
+
+    preset: PresetName | None = Field(
+        None, description="chooses from the graph's sizes; by default the defaults hold"
+    )
+    settled: bool = Field(False, description="whether what the preset has chosen stands here")
 
 
 class GraphSettings(_Settings):
@@ -61,12 +71,6 @@ class ModelSettings(_Settings):
         if name not in CORES:
             raise ValueError(f"there is no model {name!r}{_nearest(name, CORES)}")
         return name
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if self.batch_norm and not self.reciprocal:
-            raise ValueError("model.batch_norm needs model.reciprocal = true")
-        return self
 
 
 class TrainSettings(_Settings):
@@ -170,12 +174,6 @@ class TrainSettings(_Settings):
             raise ValueError(f"there is no {field.field_name} {name!r}{_nearest(name, registry)}")
         return name
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if (self.regularizer == "none") != (self.regularizer_weight == 0.0):
-            raise ValueError("train.regularizer and train.regularizer_weight go together")
-        return self
-
     @property
     def objective_class(self) -> type[Objective]:
         """What is minimised."""
@@ -185,13 +183,20 @@ class TrainSettings(_Settings):
 class Recipe(_Settings):
     """Everything that determines a run. Unknown keys and wrong values are refused by name."""
 
+    recipe: RecipeSettings = RecipeSettings()
     graph: GraphSettings = GraphSettings()
     model: ModelSettings = ModelSettings()
     core: dict[str, Any] = Field({}, description="options of the chosen core, as it declares them")
     train: TrainSettings = TrainSettings()
 
     @model_validator(mode="after")
-    def _core_has_these_options(self) -> Self:
+    def _fits_together(self) -> Self:
+        if self.is_open:  # what is set may fit to what the preset will choose
+            return self
+        if self.model.batch_norm and not self.model.reciprocal:
+            raise ValueError("model.batch_norm needs model.reciprocal = true")
+        if (self.train.regularizer == "none") != (self.train.regularizer_weight == 0.0):
+            raise ValueError("train.regularizer and train.regularizer_weight go together")
         options = CORES[self.model.name].Options
         for option in self.core:
             if option not in options.model_fields:
@@ -230,19 +235,45 @@ class Recipe(_Settings):
             raise RecipeError(f"{path}: not a readable TOML file ({error})") from None
         return cls.of(values, str(path))
 
+    @classmethod
+    def preset(cls, name: PresetName) -> Self:
+        """A recipe whose settings the preset chooses when it is trained, but for those that are
+        set: Recipe.preset("best").with_values({"model.name": "complex"})."""
+        return cls.of({"recipe": {"preset": name}})
+
+    def by_preset(self, name: PresetName) -> Self:
+        """The recipe with this preset for what is not set."""
+        if self.recipe.settled:
+            raise RecipeError(f"preset {name!r}: the recipe has every setting; leave it out")
+        return self.with_values({"recipe.preset": name})
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a preset is still to choose what is not set."""
+        return self.recipe.preset is not None and not self.recipe.settled
+
+    def given(self) -> dict[str, Any]:
+        """What was set, by dotted key."""
+        sections = self.model_dump(exclude_unset=True).items()
+        return {f"{name}.{key}": value for name, part in sections for key, value in part.items()}
+
     def value(self, key: str) -> Any:
         """The value of a dotted key such as `train.epochs`; None where there is none."""
         section, _, name = key.partition(".")
         settings = getattr(self, section, None)
         return settings.get(name) if isinstance(settings, dict) else getattr(settings, name, None)
 
+    def to_toml(self) -> str:
+        """The full recipe, defaults included."""
+        return tomli_w.dumps(self.model_dump(exclude_none=True))
+
     def save(self, path: Path) -> None:
-        """Write the full recipe, defaults included, as TOML."""
-        write_text(path, tomli_w.dumps(self.model_dump(exclude_none=True)))
+        """Write the full recipe as TOML."""
+        write_text(path, self.to_toml())
 
     def with_values(self, changes: dict[str, Any], source: str = "option") -> Self:
         """The recipe with other values for dotted keys such as `train.epochs`."""
-        values = self.model_dump(exclude_none=True)
+        values = self.model_dump(exclude_unset=True)
         for key, value in changes.items():
             *sections, last = key.split(".")
             table = values
@@ -252,6 +283,11 @@ class Recipe(_Settings):
                     raise RecipeError(f"{source}: {section!r} in {key!r} is not a section")
             table[last] = value
         return self.of(values, source)
+
+    def on(self, source: str) -> Self:
+        """The recipe for another graph, whose names need no labels of the former one."""
+        graph = {"source": source, "labels": None}
+        return self.with_values({f"graph.{key}": value for key, value in graph.items()})
 
     def with_paths_beside(self, folder: Path) -> Self:
         """The recipe with the paths of its graph leading through `folder`, where they exist."""
@@ -301,24 +337,6 @@ def refuse_idle(recipe: Recipe) -> None:
             raise RecipeError(
                 f"train.{key} = {value!r} has no effect here: it is for {needed}; leave it out"
             )
-
-
-def graph_and_recipe(
-    argument: str, values: dict[str, Any], assignments: Iterable[str]
-) -> tuple[str, Recipe]:
-    """What `train` was given, a recipe file that names its graph or a graph, with other values.
-
-    Paths in a recipe file are looked for beside it first, then in the working directory.
-    """
-    path = Path(argument)
-    if path.suffix.lower() != ".toml":
-        recipe = Recipe().with_values({"graph.source": argument, **values}).changed(assignments)
-        return recipe.graph.source or argument, recipe
-    recipe = Recipe.load(path).with_paths_beside(path.parent)
-    recipe = recipe.with_values(values).changed(assignments)
-    if recipe.graph.source is None:
-        raise RecipeError(f"{path}: graph.source is missing; name a catalog entry, file or folder")
-    return recipe.graph.source, recipe
 
 
 def _toml_value(text: str) -> Any:
