@@ -175,7 +175,7 @@ def run_search(
     outcome = outcome_of(found, plan)
     merging = 0.0
     if plan.max_parameters is None and plan.objective == "mrr":
-        limit = MERGE_SECONDS if clock is None else clock.left()
+        limit = MERGE_SECONDS if clock is None else max(clock.left(), clock.reserve)
         merging = limit * MERGE_PART if (bool(plan.regions) if merge is None else merge) else 0.0
     test = finish(
         folder, plan, outcome, graph, merge_seconds=merging, judge=judge, progress=progress
