@@ -70,7 +70,7 @@ def test_every_size_gets_settings_that_can_be_trained(preset: Any, name: str) ->
     model, how = recipe.model, recipe.train
     assert 20 <= model.entity_dim <= 4_000
     assert sizes.entities * model.entity_dim * 24 < 8e9, "bytes of training"
-    assert 10 <= how.epochs <= 1_000
+    assert 8 <= how.epochs <= 1_000
     assert 5 <= how.patience <= how.epochs
     assert how.objective == ("k_vs_all" if sizes.entities < 30_000 else "negative_sampling")
     assert how.negatives < sizes.seen_entities or how.objective == "k_vs_all"
@@ -154,6 +154,8 @@ def test_what_was_set_is_kept_and_fitted_to(preset: Any, name: str, asked: dict[
         ({"train.loss": "binary"}, {"train.answers_at_once": None, "train.answer_exponent": 0.0}),
         ({"model.relation_dim": 7}, {"model.name": "drt"}),
         ({"train.max_density": 0.5}, {"model.name": "srt"}),
+        ({"train.orthogonality": 0.1}, {"model.name": "drt"}),
+        ({"core.blocks": 4}, {"model.name": "block"}),
         ({"core.scalar_share": 0.3}, {"model.name": "analogy"}),
         ({"model.batch_norm": True}, {"model.reciprocal": True, "train.regularizer": "none"}),
         ({"model.name": "drt", "model.reciprocal": False}, {"model.batch_norm": False}),

@@ -6,6 +6,7 @@ in it: the same graph gets the same recipe on every machine, busy or idle. The f
 choices are in docs/training.md.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -18,7 +19,7 @@ from reltucker.errors import RecipeError
 from reltucker.graph import COLUMNS, KnowledgeGraph
 from reltucker.model import CORES
 from reltucker.training import Recipe, TrainSettings, build_model
-from reltucker.training.objectives import OBJECTIVES, REGULARIZERS
+from reltucker.training.objectives import OBJECTIVES, REGULARIZERS, Objective
 from reltucker.training.work import epoch_seconds
 
 DEFAULT_PRESET: PresetName = "good"
@@ -27,24 +28,27 @@ DEFAULT_PRESET: PresetName = "good"
 STEP_SECONDS = 0.001
 """What a step takes beside its operations."""
 
-LARGEST_MATRIX = 150_000_000
+LARGEST_MATRIX = 250_000_000
 """Entries of E: training holds four to six numbers for each."""
 
 MANY_ENTITIES = 30_000
-"""Above it, questions are compared with drawn entities."""
+"""Above it, a triple is compared with drawn entities; below, a question with all of them."""
 
-SHARED_NEGATIVES = 2_000
+DRAWN = 2_000
+"""Entities that stand for all others; where there are three times as many, first epochs of
+questions draw them, too."""
 
 STEPS = 50
-"""An epoch of a small graph has about so many; a batch has no more than the following."""
+"""An epoch of a small graph has about so many."""
 
-SMALLEST_BATCH, LARGEST_BATCH = 10, 400
+LARGEST_BATCHES = {"questions": 400, "triples": 300}
+"""A million items may have larger ones."""
+
+SPARSE = 4
+"""Triples for an entity, fewer than which are few."""
 
 RATES = {"adagrad": 0.1, "adam": 0.003}
 """Learning rates of optimisers."""
-
-WEIGHTS = {"n3": 0.01, "dura": 0.02}
-"""Of regularisers."""
 
 
 class GraphSizes(NamedTuple):
@@ -56,6 +60,15 @@ class GraphSizes(NamedTuple):
     triples: int
     questions: int
     """Distinct (i, k, ?) and (?, k, j) of train."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether there are few triples for an entity."""
+        return self.triples < SPARSE * self.entities
+
+    def items(self, objective: type[Objective]) -> int:
+        """What an epoch goes through."""
+        return self.questions if objective.items == "questions" else self.triples
 
     @classmethod
     def of(cls, graph: KnowledgeGraph) -> Self:
@@ -74,18 +87,32 @@ class Effort:
     """How much a preset may spend. The seconds are those of `training.work`, from sizes."""
 
     seconds: float
+    """Up to 300,000 triples; in proportion to them above, up to six times as much."""
     entity_dims: tuple[int, ...]
-    """Of cores with coordinates, largest first."""
+    """Sizes of cores that keep M_k as a vector, largest first."""
     matrix_dims: tuple[int, ...]
-    """Of cores with mixing matrices."""
+    """Sizes of cores with mixing matrices."""
     epochs: tuple[int, int]
-    """As many as there is time for, between these; d_e is the largest that allows the first."""
+    """As many as there is time for, between these; d_e is the largest that allows the first. Above
+    200,000 triples the first falls with their square root."""
+    drawn: float
+    """The share of epochs that draw entities where there are many."""
 
+    def time_for(self, sizes: GraphSizes) -> float:
+        """Seconds for a graph."""
+        return self.seconds * min(6.0, max(1.0, sizes.triples / 300_000))
+
+    def least_epochs(self, sizes: GraphSizes) -> int:
+        """So many there should be."""
+        return max(8, round(self.epochs[0] * min(1.0, math.sqrt(200_000 / sizes.triples))))
+
+
+SMALL = (200, 100, 60, 40, 20)
 
 EFFORTS: dict[PresetName, Effort] = {
-    "fast": Effort(20, (100, 60, 40, 20), (60, 40, 20), (10, 60)),
-    "good": Effort(300, (400, 200, 100, 60, 40, 20), (100, 60, 40, 20), (20, 200)),
-    "best": Effort(5400, (2000, 1000, 600, 400, 200, 100, 40), (200, 100, 60, 20), (40, 400)),
+    "fast": Effort(30, SMALL, SMALL[2:], (10, 40), drawn=1.0),
+    "good": Effort(600, (500, 400, 300, *SMALL), SMALL[1:], (25, 100), drawn=2 / 3),
+    "best": Effort(7_200, (2_000, 1_600, 1_000, 600, 400, *SMALL), SMALL, (40, 200), drawn=2 / 3),
 }
 
 
@@ -102,29 +129,34 @@ def choose(preset: PresetName, sizes: GraphSizes, given: dict[str, Any]) -> dict
     """What a preset adds to the settings that were given, both by dotted key."""
     if preset == "paper":
         return {}
+    effort = EFFORTS[preset]
     wanted: dict[str, Any] = {"model.name": _core_for(given)} | given
-    if CORES[wanted["model.name"]].learns == "pattern":
+    core = CORES[wanted["model.name"]]
+    if core.learns == "pattern":
         wanted |= _as_published(sizes)
     else:
-        wanted |= {"model.reciprocal": True, "train.objective": _objective_for(sizes, given)}
-        wanted |= given
-        wanted |= _asked(sizes, wanted)
-        is_matrix = _has_matrices(wanted)
-        if wanted.get("model.batch_norm", is_matrix and wanted["model.reciprocal"]):
+        objective = given.get("train.objective", _objective_for(sizes, given))
+        wanted = {"model.reciprocal": True, "train.objective": objective} | wanted
+        wanted |= _asked(sizes, OBJECTIVES[objective])
+        normal = core.has_matrices and wanted["model.reciprocal"] and not sizes.is_sparse
+        if given.get("model.batch_norm", normal):
             wanted |= _normalised(sizes)
         else:
-            wanted |= _held_by_dura(sizes) if is_matrix else _held_by_n3(sizes)
-    wanted = _fitting(wanted | given)
-    return {key: value for key, value in _within(preset, sizes, wanted).items() if key not in given}
+            wanted |= _held_by_dura() if core.has_matrices else _held_by_n3(sizes)
+    wanted = _fitting(wanted | given, sizes)
+    dims = effort.matrix_dims if core.has_matrices else effort.entity_dims
+    wanted = _timed(_sized(wanted, effort, dims, sizes), effort, sizes)
+    return {key: value for key, value in wanted.items() if key not in given}
 
 
 # -- core and objective -------------------------------------------------------------------------
 
 
 def _core_for(given: dict[str, Any]) -> str:
-    """A core that has what was set: options, a free d_r, a density to be learned; else ComplEx."""
+    """A core that has what was set: options, a free d_r, mixing matrices, a density to be learned;
+    else ComplEx."""
     learns = "nothing"
-    if given.get("model.relation_dim") is not None:
+    if given.get("model.relation_dim") is not None or given.get("train.orthogonality"):
         learns = "entries"
     if given.get("train.max_density") is not None:
         learns = "pattern"
@@ -135,35 +167,28 @@ def _core_for(given: dict[str, Any]) -> str:
     return (fitting or names)[0]
 
 
-def _has_matrices(wanted: dict[str, Any]) -> bool:
-    """Whether a relation may have more free parameters than an entity has coordinates: that is so
-    for learned cores and for RESCAL."""
-    parts = ("model.name", "model.entity_dim", "core.")
-    named = {key: value for key, value in wanted.items() if key.startswith(parts)}
-    recipe = Recipe().with_values({"model.entity_dim": 60} | named)
-    core, size = CORES[recipe.model.name], recipe.model.entity_dim
-    return core.learns != "nothing" or core.build(size, None, 1, **recipe.core).relation_dim > size
-
-
 def _objective_for(sizes: GraphSizes, given: dict[str, Any]) -> str:
-    """All entities where there are few, drawn ones where there are many; another objective where
-    something was set that only that one reads."""
+    """Questions with all answers where entities are few, triples against drawn ones where they are
+    many; another objective where something was set that only that one reads."""
     first = "k_vs_all" if sizes.entities <= MANY_ENTITIES else "negative_sampling"
     special = {key for objective in OBJECTIVES.values() for key in objective.reads}
     asked = {key for key in special if f"train.{key}" in given}
+    if "negatives" in asked and "sampled_epochs" not in asked:
+        asked.add("shared_negatives")  # they are drawn in every epoch
     fitting = (name for name in (first, *OBJECTIVES) if asked <= OBJECTIVES[name].reads)
     return next(fitting, first)
 
 
-def _asked(sizes: GraphSizes, wanted: dict[str, Any]) -> dict[str, Any]:
+def _asked(sizes: GraphSizes, objective: type[Objective]) -> dict[str, Any]:
     """How questions are asked. With exponent 1 every triple counts the same, as in `one_vs_all`;
     a small graph needs small batches, to have steps enough."""
-    by_question = OBJECTIVES[wanted["train.objective"]].items == "questions"
-    items = sizes.questions if by_question else sizes.triples
+    items = sizes.items(objective)
+    most = max(LARGEST_BATCHES[objective.items], min(1_000, items // 1_000))
     return {
-        "train.batch_size": min(LARGEST_BATCH, max(SMALLEST_BATCH, items // STEPS)),
-        "train.negatives": max(1, min(SHARED_NEGATIVES, sizes.seen_entities - 1)),
+        "train.batch_size": min(most, max(10, items // STEPS)),
+        "train.negatives": max(1, min(DRAWN, sizes.seen_entities - 1)),
         "train.shared_negatives": True,
+        "train.sampled_epochs": int(sizes.entities > 3 * DRAWN),  # how many is said in `_timed`
         "train.answer_exponent": 1.0,
         "train.answers_at_once": 8,
     }
@@ -173,35 +198,37 @@ def _asked(sizes: GraphSizes, wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def _normalised(sizes: GraphSizes) -> dict[str, Any]:
-    """Batch normalisation and much dropout, as in TuckER."""
+    """Batch normalisation and dropout, as in TuckER; more of it where there is more to learn."""
+    large = sizes.entities >= 1_000
     return {
         "model.batch_norm": True,
         "train.optimizer": "adam",
         "train.schedule": "exponential",
-        "train.decay": 0.98,
         "train.averaged_epochs": 3.0,
         "train.entity_dropout": 0.0,
-        "train.given_dropout": 0.3,
-        "train.mixing_dropout": 0.2,
-        "train.query_dropout": 0.4,
+        "train.given_dropout": 0.4 if large else 0.2,
+        "train.mixing_dropout": 0.3 if large else 0.1,
+        "train.query_dropout": 0.5 if large else 0.3,
     }
 
 
 def _held_by_n3(sizes: GraphSizes) -> dict[str, Any]:
-    """N3 and relation prediction, from small initial values."""
+    """N3 from small initial values, and relation prediction, which counts the more the more
+    relations there are to be told apart."""
     return {
         "model.init_scale": 0.02,
         "train.regularizer": "n3",
-        "train.relation_prediction": 0.25,
+        "train.relation_prediction": _rounded(min(4.0, max(0.05, (sizes.relations / 100) ** 2))),
         "train.entity_dropout": 0.0,
         "train.mixing_dropout": 0.0,
     }
 
 
-def _held_by_dura(sizes: GraphSizes) -> dict[str, Any]:
-    """DURA and the mean of the weights."""
+def _held_by_dura() -> dict[str, Any]:
+    """DURA, mixing matrices near orthogonal ones, and the mean of the weights."""
     return {
         "train.regularizer": "dura",
+        "train.orthogonality": 0.01,
         "train.warm_up_epochs": 1.0,
         "train.averaged_epochs": 3.0,
         "train.entity_dropout": 0.0,
@@ -213,63 +240,100 @@ def _as_published(sizes: GraphSizes) -> dict[str, Any]:
     """The paper's protocol, against whose loss the penalty of a gated core is balanced, with
     batches and negatives that a small graph can have."""
     return {
-        "train.batch_size": min(500, max(SMALLEST_BATCH, sizes.triples // STEPS)),
+        "train.batch_size": min(500, max(10, sizes.triples // STEPS)),
         "train.negatives": max(1, min(24, sizes.seen_entities - 1)),
         "train.patience": 30,
     }
 
 
-def _fitting(wanted: dict[str, Any]) -> dict[str, Any]:
+def regularizer_weight(sizes: GraphSizes) -> float:
+    """More where an entity has few triples, less in a graph of few entities, each of which has
+    many, and in very large ones."""
+    if sizes.entities > 50_000 and not sizes.is_sparse:
+        return 0.01
+    most = 0.1 if sizes.is_sparse else 0.05
+    return _rounded(most * min(1.0, (sizes.entities / 4_000) ** 0.75))
+
+
+def _fitting(wanted: dict[str, Any], sizes: GraphSizes) -> dict[str, Any]:
     """What is wanted, with what follows from it, and without what would have no effect."""
-    defaults: dict[str, Any] = {
+    implied: dict[str, Any] = {
         "train.learning_rate": RATES[wanted.get("train.optimizer", "adagrad")]
     }
+    has_matrices = CORES[wanted["model.name"]].has_matrices
     if wanted.get("train.regularizer_weight", 0.0) > 0.0:
-        defaults["train.regularizer"] = "dura" if _has_matrices(wanted) else "n3"
-    if (regularizer := wanted.get("train.regularizer", "none")) != "none":
-        defaults["train.regularizer_weight"] = WEIGHTS.get(regularizer, 0.01)
-    wanted = defaults | wanted
+        implied["train.regularizer"] = "dura" if has_matrices else "n3"
+    if wanted.get("train.regularizer", "none") != "none":
+        implied["train.regularizer_weight"] = regularizer_weight(sizes)
+    wanted, default = implied | wanted, TrainSettings()
     idle: set[str] = set()
     for section, registry in (("objective", OBJECTIVES), ("regularizer", REGULARIZERS)):
-        default = getattr(TrainSettings(), section)
-        read = registry[wanted.get(f"train.{section}", default)].reads
+        read = registry[wanted.get(f"train.{section}", getattr(default, section))].reads
         idle |= {key for one in registry.values() for key in one.reads} - read
     if wanted.get("train.loss") == "binary":
-        idle |= {"answers_at_once", "answer_exponent"}
-    if wanted.get("train.schedule") != "exponential":
-        idle.add("decay")
+        idle |= {"answers_at_once", "answer_exponent", "sampled_epochs"}
     if wanted.get("train.regularizer_weight") == 0.0:
         idle.add("regularizer")
-    return {key: value for key, value in wanted.items() if key.removeprefix("train.") not in idle}
+    kept = {key: value for key, value in wanted.items() if key.removeprefix("train.") not in idle}
+    always_draws = "shared_negatives" not in idle
+    if not always_draws and not kept.get("train.sampled_epochs"):
+        kept.pop("train.negatives", None)
+    return kept
+
+
+def _rounded(value: float) -> float:
+    """Two digits, as a person would write it."""
+    return float(f"{value:.2g}")
 
 
 # -- how large, how long ------------------------------------------------------------------------
 
 
-def _within(preset: PresetName, sizes: GraphSizes, wanted: dict[str, Any]) -> dict[str, Any]:
-    """What is wanted with the largest d_e with which the least number of epochs keeps to the
-    effort, and as many epochs as there is time for."""
-    effort = EFFORTS[preset]
-    dims = effort.matrix_dims if _has_matrices(wanted) else effort.entity_dims
-    least, most = effort.epochs
-    for dim in dims:
-        chosen = {"model.entity_dim": dim} | wanted
-        entity_dim = chosen["model.entity_dim"]
-        seconds = _epoch_seconds(chosen, sizes)
-        if sizes.entities * entity_dim <= LARGEST_MATRIX and least * seconds <= effort.seconds:
+def _sized(
+    wanted: dict[str, Any], effort: Effort, dims: tuple[int, ...], sizes: GraphSizes
+) -> dict[str, Any]:
+    """What is wanted with the largest d_e for which there is memory and time."""
+    for dim in dims if "model.entity_dim" not in wanted else ():
+        wanted = wanted | {"model.entity_dim": dim}
+        seconds = effort.least_epochs(sizes) * _epoch_seconds(wanted, effort.drawn, sizes)
+        if sizes.entities * dim <= LARGEST_MATRIX and seconds <= effort.time_for(sizes):
             break
-    epochs = max(least, min(most, int(effort.seconds / seconds)))
-    return {"train.epochs": epochs, "train.patience": max(5, epochs // 5)} | chosen
+    return wanted
 
 
-def _epoch_seconds(values: dict[str, Any], sizes: GraphSizes) -> float:
-    """An epoch with these settings, by sizes."""
-    recipe = Recipe().with_values({**values, "recipe.settled": True}, "preset")
+def _timed(wanted: dict[str, Any], effort: Effort, sizes: GraphSizes) -> dict[str, Any]:
+    """What is wanted with as many epochs as there is time for, and what depends on them."""
+    possible = int(effort.time_for(sizes) / _epoch_seconds(wanted, effort.drawn, sizes))
+    epochs = max(effort.least_epochs(sizes), min(effort.epochs[1], possible))
+    wanted = {"train.epochs": epochs} | wanted
+    epochs = wanted["train.epochs"]
+    if wanted.get("train.sampled_epochs"):
+        wanted["train.sampled_epochs"] = max(1, int(effort.drawn * epochs))
+    if wanted.get("train.schedule") == "exponential":  # the rate ends at a tenth
+        wanted = {"train.decay": round(0.1 ** (1 / epochs), 4)} | wanted
+    return {"train.patience": max(5, epochs // 5)} | wanted
+
+
+def _epoch_seconds(wanted: dict[str, Any], share: float, sizes: GraphSizes) -> float:
+    """An epoch with these settings, by sizes; the mean where a share of them draws entities."""
+    recipe = Recipe().with_values({**wanted, "recipe.settled": True}, "preset")
+    if not recipe.train.sampled_epochs:
+        return _seconds(recipe, sizes)
+    drawn, whole = (
+        _seconds(recipe.with_values({"train.sampled_epochs": n, "train.epochs": 1}), sizes)
+        for n in (1, 0)
+    )
+    return share * drawn + (1.0 - share) * whole
+
+
+def _seconds(recipe: Recipe, sizes: GraphSizes) -> float:
+    settings, objective = recipe.train, recipe.train.objective_class
+    candidates = objective.candidates(settings, sizes.entities)
+    # Rows that a step does not touch cost nothing.
+    touched = 3 * (candidates + 2 * settings.batch_size)
     with torch.device("meta"):
-        model = build_model(recipe, sizes.entities, sizes.relations)
-    settings = recipe.train
-    by_question = settings.objective_class.items == "questions"
-    items = sizes.questions if by_question else sizes.triples
+        model = build_model(recipe, min(sizes.entities, touched), sizes.relations)
+    items = sizes.items(objective)
     steps = -(-items // settings.batch_size)
     return epoch_seconds(model, settings, items) + steps * STEP_SECONDS
 
