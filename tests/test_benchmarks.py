@@ -1,15 +1,17 @@
 """The measurements still run; what they say is not looked at here."""
 
 import importlib
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import benchmarks
-from benchmarks import epoch, objectives, sparsity
+from benchmarks import epoch, objectives, own_graphs, sparsity
 from benchmarks.steps import StepTimer
 from reltucker import Recipe
-from tests.conftest import random_graph
+from tests.conftest import disjoint, random_graph, write_graph
 
 MODULES = sorted(path.stem for path in Path(benchmarks.__file__).parent.glob("*.py"))
 
@@ -42,3 +44,30 @@ def test_a_sparse_core_is_made_as_sparse_as_asked() -> None:
     core = timer.training.model.core
     assert core.held.is_sparse
     assert len(core.values) == round(0.01 * 8 * 8 * 4)
+
+
+def test_presets_are_measured_on_a_folder_of_graphs(tmp_path: Path) -> None:
+    graphs = tmp_path / "graphs"
+    graphs.mkdir()
+    write_graph(disjoint(random_graph(3)), graphs / "mine")
+    ((name, source),) = own_graphs.graphs_of(graphs, built_in=False)
+    out = tmp_path / "mine.json"
+    out.write_text('{"search": {"seconds": 1}}')
+    own_graphs.measure(name, source, ["fast"], None, tmp_path)
+    found = json.loads(out.read_text())
+    assert found["search"] == {"seconds": 1}
+    assert found["fast"]["model"] == "complex"
+    assert 0.0 < found["fast"]["test"]["standard"]["mrr"] <= 1.0
+    assert found["sizes"]["train_triples"] == found["sizes"]["triples"]
+
+
+def test_a_subset_is_split_such_that_train_has_every_entity() -> None:
+    graph = random_graph(0, entities=40, train=400)
+    train, valid, test = own_graphs.subset(graph, 30, 4, 250)
+    known = set(train[:, [0, 2]].ravel().tolist())
+    held_out = np.concatenate([valid, test])
+    assert len(valid) == len(test) > 0
+    assert set(held_out[:, [0, 2]].ravel().tolist()) <= known
+    assert len(known) <= 30
+    together = np.concatenate([train, held_out])
+    assert len(np.unique(together, axis=0)) == len(together) <= 250

@@ -1,8 +1,8 @@
 """Relational Tucker decomposition of knowledge graphs: ranked, named link predictions.
 
-from reltucker import Recipe, load_graph, open_run, train
+from reltucker import load_graph, open_run, train
 
-run = train(load_graph("triples.tsv"), Recipe())
+run = train(load_graph("triples.tsv"))
 run.evaluate().frame()
 run.predict("Alma Berger", "mother")
 """

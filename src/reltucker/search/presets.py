@@ -3,7 +3,7 @@
 `good` is what `train` uses without a word, `best` takes its time, `fast` does not, and `paper` is
 the paper's protocol. What a user has set is kept, and what is chosen fits to it. There is no clock
 in it: the same graph gets the same recipe on every machine, busy or idle. The figures behind the
-choices are in docs/training.md.
+choices are in docs/results.md.
 """
 
 import math
@@ -31,12 +31,12 @@ STEP_SECONDS = 0.001
 LARGEST_MATRIX = 250_000_000
 """Entries of E: training holds four to six numbers for each."""
 
-MANY_ENTITIES = 30_000
+MANY_ENTITIES = 20_000
 """Above it, a triple is compared with drawn entities; below, a question with all of them."""
 
 DRAWN = 2_000
-"""Entities that stand for all others; where there are three times as many, first epochs of
-questions draw them, too."""
+"""Entities that stand for all others. With questions that loses a point of MRR; `fast` does so
+where there are three times as many."""
 
 STEPS = 50
 """An epoch of a small graph has about so many."""
@@ -87,7 +87,7 @@ class Effort:
     """How much a preset may spend. The seconds are those of `training.work`, from sizes."""
 
     seconds: float
-    """Up to 300,000 triples; in proportion to them above, up to six times as much."""
+    """Up to 300,000 triples; in proportion to them above, up to four times as much."""
     entity_dims: tuple[int, ...]
     """Sizes of cores that keep M_k as a vector, largest first."""
     matrix_dims: tuple[int, ...]
@@ -95,12 +95,12 @@ class Effort:
     epochs: tuple[int, int]
     """As many as there is time for, between these; d_e is the largest that allows the first. Above
     200,000 triples the first falls with their square root."""
-    drawn: float
-    """The share of epochs that draw entities where there are many."""
+    draws: bool = False
+    """Whether questions, too, are compared with drawn entities where there are many."""
 
     def time_for(self, sizes: GraphSizes) -> float:
         """Seconds for a graph."""
-        return self.seconds * min(6.0, max(1.0, sizes.triples / 300_000))
+        return self.seconds * min(4.0, max(1.0, sizes.triples / 300_000))
 
     def least_epochs(self, sizes: GraphSizes) -> int:
         """So many there should be."""
@@ -110,15 +110,15 @@ class Effort:
 SMALL = (200, 100, 60, 40, 20)
 
 EFFORTS: dict[PresetName, Effort] = {
-    "fast": Effort(30, SMALL, SMALL[2:], (10, 40), drawn=1.0),
-    "good": Effort(600, (500, 400, 300, *SMALL), SMALL[1:], (25, 100), drawn=2 / 3),
-    "best": Effort(7_200, (2_000, 1_600, 1_000, 600, 400, *SMALL), SMALL, (40, 200), drawn=2 / 3),
+    "fast": Effort(30, SMALL, SMALL[2:], (10, 40), draws=True),
+    "good": Effort(900, (500, 400, 300, *SMALL), SMALL[1:], (25, 100)),
+    "best": Effort(7_200, (2_000, 1_600, 1_000, 600, 400, *SMALL), SMALL, (40, 200)),
 }
 
 
 def filled(recipe: Recipe, graph: KnowledgeGraph) -> Recipe:
     """The recipe with what its preset chooses for the graph; what was set is kept."""
-    if not recipe.is_open:
+    if not recipe.is_open or not len(graph.train):  # which `check` refuses
         return recipe
     assert recipe.recipe.preset is not None
     chosen = choose(recipe.recipe.preset, GraphSizes.of(graph), recipe.given())
@@ -138,6 +138,8 @@ def choose(preset: PresetName, sizes: GraphSizes, given: dict[str, Any]) -> dict
         objective = given.get("train.objective", _objective_for(sizes, given))
         wanted = {"model.reciprocal": True, "train.objective": objective} | wanted
         wanted |= _asked(sizes, OBJECTIVES[objective])
+        if effort.draws and sizes.entities > 3 * DRAWN:
+            wanted["train.sampled_epochs"] = effort.epochs[1]
         normal = core.has_matrices and wanted["model.reciprocal"] and not sizes.is_sparse
         if given.get("model.batch_norm", normal):
             wanted |= _normalised(sizes)
@@ -188,7 +190,6 @@ def _asked(sizes: GraphSizes, objective: type[Objective]) -> dict[str, Any]:
         "train.batch_size": min(most, max(10, items // STEPS)),
         "train.negatives": max(1, min(DRAWN, sizes.seen_entities - 1)),
         "train.shared_negatives": True,
-        "train.sampled_epochs": int(sizes.entities > 3 * DRAWN),  # how many is said in `_timed`
         "train.answer_exponent": 1.0,
         "train.answers_at_once": 8,
     }
@@ -295,7 +296,7 @@ def _sized(
     """What is wanted with the largest d_e for which there is memory and time."""
     for dim in dims if "model.entity_dim" not in wanted else ():
         wanted = wanted | {"model.entity_dim": dim}
-        seconds = effort.least_epochs(sizes) * _epoch_seconds(wanted, effort.drawn, sizes)
+        seconds = effort.least_epochs(sizes) * _epoch_seconds(wanted, effort, sizes)
         if sizes.entities * dim <= LARGEST_MATRIX and seconds <= effort.time_for(sizes):
             break
     return wanted
@@ -303,30 +304,19 @@ def _sized(
 
 def _timed(wanted: dict[str, Any], effort: Effort, sizes: GraphSizes) -> dict[str, Any]:
     """What is wanted with as many epochs as there is time for, and what depends on them."""
-    possible = int(effort.time_for(sizes) / _epoch_seconds(wanted, effort.drawn, sizes))
+    possible = int(effort.time_for(sizes) / _epoch_seconds(wanted, effort, sizes))
     epochs = max(effort.least_epochs(sizes), min(effort.epochs[1], possible))
     wanted = {"train.epochs": epochs} | wanted
     epochs = wanted["train.epochs"]
-    if wanted.get("train.sampled_epochs"):
-        wanted["train.sampled_epochs"] = max(1, int(effort.drawn * epochs))
     if wanted.get("train.schedule") == "exponential":  # the rate ends at a tenth
         wanted = {"train.decay": round(0.1 ** (1 / epochs), 4)} | wanted
     return {"train.patience": max(5, epochs // 5)} | wanted
 
 
-def _epoch_seconds(wanted: dict[str, Any], share: float, sizes: GraphSizes) -> float:
-    """An epoch with these settings, by sizes; the mean where a share of them draws entities."""
-    recipe = Recipe().with_values({**wanted, "recipe.settled": True}, "preset")
-    if not recipe.train.sampled_epochs:
-        return _seconds(recipe, sizes)
-    drawn, whole = (
-        _seconds(recipe.with_values({"train.sampled_epochs": n, "train.epochs": 1}), sizes)
-        for n in (1, 0)
-    )
-    return share * drawn + (1.0 - share) * whole
-
-
-def _seconds(recipe: Recipe, sizes: GraphSizes) -> float:
+def _epoch_seconds(wanted: dict[str, Any], effort: Effort, sizes: GraphSizes) -> float:
+    """An epoch with these settings, by sizes."""
+    values = {"train.epochs": effort.epochs[1]} | wanted | {"recipe.settled": True}
+    recipe = Recipe().with_values(values, "preset")
     settings, objective = recipe.train, recipe.train.objective_class
     candidates = objective.candidates(settings, sizes.entities)
     # Rows that a step does not touch cost nothing.
