@@ -42,7 +42,7 @@ LATE = 0.5
 """Of the time that is kept for the end, when workers are no longer waited for."""
 
 MERGE_SECONDS, MERGE_PART = 600.0, 0.4
-"""What merging may take without a limit of time; and its part of what is left."""
+"""What merging may take without a limit of time; and its part of that, or of what is left."""
 
 ENDLESS = 1_000_000
 """Trials of a search that only its time ends."""
