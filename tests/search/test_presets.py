@@ -184,8 +184,9 @@ def test_the_examples_of_the_documentation_are_what_good_chooses() -> None:
         how = recipe.train
         counts = [sizes.entities, sizes.relations, sizes.triples]
         chosen = [recipe.model.entity_dim, how.batch_size, how.epochs]
-        weights = [f"{w:g}" for w in (how.regularizer_weight, how.relation_prediction)]
-        assert figures == [*(f"{n:,}" for n in counts + chosen), *weights]
+        held = f"{how.regularizer} {how.regularizer_weight:g}"
+        shown = [f"{number:,}" for number in counts + chosen]
+        assert figures == [*shown, held, f"{how.relation_prediction:g}"]
 
 
 def test_the_papers_preset_is_the_papers_protocol() -> None:

@@ -144,7 +144,7 @@ def choose(preset: PresetName, sizes: GraphSizes, given: dict[str, Any]) -> dict
         if given.get("model.batch_norm", normal):
             wanted |= _normalised(sizes)
         else:
-            wanted |= _held_by_dura() if core.has_matrices else _held_by_n3(sizes)
+            wanted |= _held(sizes, core.has_matrices)
     wanted = _fitting(wanted | given, sizes)
     dims = effort.matrix_dims if core.has_matrices else effort.entity_dims
     wanted = _timed(_sized(wanted, effort, dims, sizes), effort, sizes)
@@ -213,28 +213,20 @@ def _normalised(sizes: GraphSizes) -> dict[str, Any]:
     }
 
 
-def _held_by_n3(sizes: GraphSizes) -> dict[str, Any]:
-    """N3 from small initial values, and relation prediction, which counts the more the more
-    relations there are to be told apart."""
-    return {
-        "model.init_scale": 0.02,
-        "train.regularizer": "n3",
-        "train.relation_prediction": _rounded(min(4.0, max(0.05, (sizes.relations / 100) ** 2))),
+def _held(sizes: GraphSizes, has_matrices: bool) -> dict[str, Any]:
+    """A regulariser: N3, or DURA where an entity has few triples, which then learns from those of
+    its neighbours. Matrices have DURA always, are held near orthogonal ones, and averaged."""
+    settings: dict[str, Any] = {
+        "train.regularizer": "dura" if has_matrices or sizes.is_sparse else "n3",
         "train.entity_dropout": 0.0,
         "train.mixing_dropout": 0.0,
     }
-
-
-def _held_by_dura() -> dict[str, Any]:
-    """DURA, mixing matrices near orthogonal ones, and the mean of the weights."""
-    return {
-        "train.regularizer": "dura",
-        "train.orthogonality": 0.01,
-        "train.warm_up_epochs": 1.0,
-        "train.averaged_epochs": 3.0,
-        "train.entity_dropout": 0.0,
-        "train.mixing_dropout": 0.0,
-    }
+    if has_matrices:
+        averaged = {"train.warm_up_epochs": 1.0, "train.averaged_epochs": 3.0}
+        return settings | averaged | {"train.orthogonality": 0.01}
+    # Predicting relations counts the more the more of them are to be told apart.
+    weight = min(4.0, max(0.05, (sizes.relations / 100) ** 2))
+    return settings | {"model.init_scale": 0.02, "train.relation_prediction": _rounded(weight)}
 
 
 def _as_published(sizes: GraphSizes) -> dict[str, Any]:
@@ -247,13 +239,14 @@ def _as_published(sizes: GraphSizes) -> dict[str, Any]:
     }
 
 
-def regularizer_weight(sizes: GraphSizes) -> float:
-    """More where an entity has few triples, less in a graph of few entities, each of which has
-    many, and in very large ones."""
+def regularizer_weight(regularizer: str, sizes: GraphSizes) -> float:
+    """Less in a graph of few entities, each of which has many triples, and in very large ones;
+    more where an entity has few."""
     if sizes.entities > 50_000 and not sizes.is_sparse:
         return 0.01
-    most = 0.1 if sizes.is_sparse else 0.05
-    return _rounded(most * min(1.0, (sizes.entities / 4_000) ** 0.75))
+    weight = max(0.01, 0.05 * min(1.0, (sizes.entities / 4_000) ** 0.75))
+    more = (3.0 if regularizer == "dura" else 2.0) if sizes.is_sparse else 1.0
+    return _rounded(more * weight)
 
 
 def _fitting(wanted: dict[str, Any], sizes: GraphSizes) -> dict[str, Any]:
@@ -264,8 +257,8 @@ def _fitting(wanted: dict[str, Any], sizes: GraphSizes) -> dict[str, Any]:
     has_matrices = CORES[wanted["model.name"]].has_matrices
     if wanted.get("train.regularizer_weight", 0.0) > 0.0:
         implied["train.regularizer"] = "dura" if has_matrices else "n3"
-    if wanted.get("train.regularizer", "none") != "none":
-        implied["train.regularizer_weight"] = regularizer_weight(sizes)
+    if (regularizer := wanted.get("train.regularizer", "none")) != "none":
+        implied["train.regularizer_weight"] = regularizer_weight(regularizer, sizes)
     wanted, default = implied | wanted, TrainSettings()
     idle: set[str] = set()
     for section, registry in (("objective", OBJECTIVES), ("regularizer", REGULARIZERS)):
