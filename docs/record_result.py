@@ -1,6 +1,8 @@
 """Keep the figures of a run for docs/results.md; no triples and no weights are among them.
 
 python docs/record_result.py RUN recipes/best/NAME.toml   to docs/results/best/NAME.json
+python docs/record_result.py RUN best/NAME                of `reltucker merge`: likewise, with
+                                                          what it was made of
 python docs/record_result.py RUN                          a trial, judged on validation triples
                                                           alone: docs/results/trials/RUN.json
 """
@@ -10,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from reltucker import open_run
-from reltucker.training import Recipe
+from reltucker import Run, open_run
+from reltucker.training import Recipe, settled
 
 ROOT = Path(__file__).parents[1]
 TRAINING = ("epochs", "best_epoch", "seconds", "seconds_per_epoch", "standard", "seen", "paper")
@@ -20,13 +22,29 @@ TRAINING = ("epochs", "best_epoch", "seconds", "seconds_per_epoch", "standard", 
 def recorded_run(path: Path, recipe: Path) -> dict[str, Any]:
     """What `train`, `evaluate` and `describe-model` tell of a run that has ended."""
     run = open_run(path)
-    if Recipe.load(recipe).model_dump(exclude={"graph"}) != settings_of(path):
+    if settings(settled(Recipe.load(recipe), run.graph)) != settings(run.recipe):
         raise SystemExit(f"{path}: trained by other settings than those of {recipe}")
+    return figures_of(run, f"{recipe.parent.name}/{recipe.stem}")
+
+
+def recorded_merge(path: Path, name: str) -> dict[str, Any]:
+    """The same of a merged run, with the recipes of its parts, which its runs are named after."""
+    run = open_run(path)
+    merged = (run.result or {}).get("merged_from")
+    if merged is None:
+        raise SystemExit(f"{path}: not a merged run; name the recipe that it was trained by")
+    parts = [{"run": Path(part["run"]).name, "weight": part["weight"]} for part in merged]
+    return {**figures_of(run, name), "merged_from": parts}
+
+
+def figures_of(run: Run, name: str) -> dict[str, Any]:
+    """What a result file holds of any run."""
     if run.result is None:
-        raise SystemExit(f"{path}: the training has not ended")
+        raise SystemExit(f"{run.path}: the training has not ended")
+    stem = name.rpartition("/")[2]
     return {
-        "recipe": f"{recipe.parent.name}/{recipe.stem}",
-        "train": {"run": f"runs/{recipe.stem}", **{key: run.result[key] for key in TRAINING}},
+        "recipe": name,
+        "train": {"run": f"runs/{stem}", **{key: run.result[key] for key in TRAINING}},
         "test": run.evaluate("test", progress=False).to_dict(),
         "model": run.describe(),
     }
@@ -34,34 +52,40 @@ def recorded_run(path: Path, recipe: Path) -> dict[str, Any]:
 
 def recorded_trial(path: Path) -> dict[str, Any]:
     """The settings that are not the default ones, and the validation MRR by epoch."""
-    recipe, default = Recipe.load(path / "recipe.toml"), Recipe()
+    run, default = open_run(path), Recipe().model_dump(mode="json")
     valid = [
         [record["epoch"], round(record["valid"]["seen"]["mrr"], 5)]
-        for record in open_run(path).epochs()
+        for record in run.epochs()
         if record.get("valid") is not None
     ]
     changed = {
         f"{part}.{key}": value
-        for part, values in recipe.model_dump(exclude={"graph"}, mode="json").items()
+        for part, values in settings(run.recipe).items()
         for key, value in values.items()
-        if value != getattr(getattr(default, part), key)
+        if value != default[part].get(key)
     }
-    return {"graph": recipe.graph.source, "settings": changed, "valid": valid}
+    return {"graph": run.recipe.graph.source, "settings": changed, "valid": valid}
 
 
-def settings_of(path: Path) -> dict[str, Any]:
-    """The settings of a run without its graph, whose path may be another one."""
-    return Recipe.load(path / "recipe.toml").model_dump(exclude={"graph"})
+def settings(recipe: Recipe) -> dict[str, Any]:
+    """The settings without the graph, whose path may be another one, and without the preset's name,
+    which has no effect on them."""
+    return recipe.model_dump(exclude={"graph", "recipe"}, mode="json")
 
 
 def main() -> None:
     """Write the file of one run."""
-    path, recipes = Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]]
-    record = recorded_run(path, recipes[0]) if recipes else recorded_trial(path)
-    name = record["recipe"] if recipes else f"trials/{path.name}"
+    path, names = Path(sys.argv[1]), sys.argv[2:]
+    if not names:
+        record = recorded_trial(path)
+    elif names[0].endswith(".toml"):
+        record = recorded_run(path, Path(names[0]))
+    else:
+        record = recorded_merge(path, names[0])
+    name = record.get("recipe", f"trials/{path.name}")
     out = ROOT / "docs" / "results" / f"{name}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(record, indent=2 if recipes else None) + "\n", encoding="utf-8")
+    out.write_text(json.dumps(record, indent=2 if names else None) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

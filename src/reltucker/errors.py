@@ -17,6 +17,10 @@ class RunError(ReltuckerError):
     """A run folder that is missing, damaged, or in a state that does not allow the request."""
 
 
+class EndedTooEarlyError(RunError):
+    """A training that was ended before there was anything to keep."""
+
+
 class NameNotFoundError(ReltuckerError):
     """A name that is not in the graph's vocabulary."""
 

@@ -236,6 +236,22 @@ def train(
     return Run(path)
 
 
+def merge(
+    runs: Iterable[Run | Path | str],
+    out: Path | str,
+    *,
+    weights: Sequence[float] | None = None,
+    progress: bool = True,
+) -> Run:
+    """Merge runs on one graph; returns the run, whose scores are a weighted sum of theirs.
+
+    Weights that are not given are chosen on the validation triples.
+    """
+    paths = [run.path if isinstance(run, Run) else run for run in runs]
+    merge_runs(paths, out, weights=weights, progress=progress)
+    return Run(out)
+
+
 def prepared(
     graph: KnowledgeGraph | GraphSource,
     recipe: Recipe | None = None,
@@ -257,22 +273,6 @@ def prepared(
     recipe = filled(recipe, graph)
     check(recipe, graph)
     return graph, settled(recipe, graph)
-
-
-def merge(
-    runs: Iterable[Run | Path | str],
-    out: Path | str,
-    *,
-    weights: Sequence[float] | None = None,
-    progress: bool = True,
-) -> Run:
-    """Merge runs on one graph; returns the run, whose scores are a weighted sum of theirs.
-
-    Weights that are not given are chosen on the validation triples.
-    """
-    paths = [run.path if isinstance(run, Run) else run for run in runs]
-    merge_runs(paths, out, weights=weights, progress=progress)
-    return Run(out)
 
 
 def open_run(path: Path | str) -> Run:

@@ -8,7 +8,7 @@ import pytest
 from reltucker.graph import KnowledgeGraph
 from reltucker.search import Plan, SearchResult, Space, make_plan, run_search
 from reltucker.search import search as search_module
-from reltucker.search.space import Parameter
+from reltucker.search.parameter import Parameter
 from reltucker.search.workers import Workers, work
 from reltucker.training import Recipe
 from tests.conftest import disjoint, random_graph, write_graph

@@ -1,6 +1,7 @@
 """The live view: what it says of a study, on a terminal and elsewhere."""
 
 import io
+import time
 
 import optuna
 import pytest
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from reltucker.search import live
 from reltucker.search.live import LiveView
+from reltucker.search.timing import Clock
 from reltucker.search.trials import FAILURE, PROGRESS
 
 
@@ -85,3 +87,14 @@ def test_the_time_left_follows_from_finished_trials() -> None:
     assert left is not None
     assert left >= 0
     assert LiveView("study", 9)._seconds_left(found[4:]) is None
+
+
+def test_a_timed_search_shows_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = optuna.create_study(direction="maximize")
+    clock = Clock(study, 600.0, 10.0, time.monotonic() - 240)
+    view = LiveView("study", None, clock)
+    view.console = Console(file=io.StringIO(), width=200)
+    text = shown(view, 1, monkeypatch)
+    assert (
+        "study: 4 trials, best valid MRR 0.3125 (trial 3), 1 failed, 1 pruned, 6 min left" in text
+    )

@@ -17,8 +17,7 @@ from sqlalchemy.exc import OperationalError
 from reltucker.errors import GraphError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph, load_graph
 from reltucker.run import open_run
-from reltucker.search import SearchResult, run_search, workers
-from reltucker.search import search as search_module
+from reltucker.search import SearchResult, ending, run_search, workers
 from reltucker.search.folder import SearchFolder
 from reltucker.search.report import write_report
 from reltucker.search.storage import open_storage, storage_url
@@ -37,8 +36,8 @@ class Looks:
     def __init__(self, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.out = out
         self.seen: list[tuple[str, int]] = []
-        self.original = search_module.rank_split
-        monkeypatch.setattr(search_module, "rank_split", self.rank)
+        self.original = ending.rank_split
+        monkeypatch.setattr(ending, "rank_split", self.rank)
 
     def rank(self, model: Any, graph: KnowledgeGraph, split: str, **options: Any) -> Any:
         storage = open_storage(storage_url(None, self.out))

@@ -64,8 +64,8 @@ def test_the_paper_has_no_grid_for_other_graphs() -> None:
 
 @pytest.mark.parametrize("as_grid", [False, True])
 @pytest.mark.parametrize("model", SEARCHED)
-def test_the_default_space_fits_every_model(model: str, as_grid: bool) -> None:
-    space = Space.shipped("default", "anything", model, as_grid=as_grid)
+def test_the_simple_space_fits_every_model(model: str, as_grid: bool) -> None:
+    space = Space.shipped("simple", "anything", model, as_grid=as_grid)
     assert ("model.relation_dim" in space.parameters) == (model in ("drt", "srt"))
     assert ("core.l0_weight" in space.parameters) == (model == "srt")
     recipe = Recipe().with_values({"model.name": model})
@@ -102,7 +102,7 @@ def test_a_space_file_is_a_recipe_with_a_space(tmp_path: Path, graph_files: Path
 
 
 def test_a_setting_that_is_given_is_not_searched() -> None:
-    _, space = recipe_and_space("families", None, "tpe", {}, ["model.entity_dim=16"])
+    _, space = recipe_and_space("families", "simple", "tpe", {}, ["model.entity_dim=16"])
     assert "model.entity_dim" not in space.parameters
     assert "train.learning_rate" in space.parameters
 
@@ -132,7 +132,7 @@ def test_the_paper_s_sampler_takes_the_paper_s_grid_where_there_is_one() -> None
         ("[space.train]\nlearning_rate = {low = 1, high = 2, log = true, step = 1}", "either log"),
         ("[space.train]\nentity_dropout = {low = 0.5, high = 1.0}", "train.entity_dropout = 1.0"),
         ("[space.graph]\nseed = {values = [1]}", "space.graph"),
-        ("[space.model]\nname = {values = ['drt']}", "one model is searched at a time"),
+        ("[space.model]\nname = {values = ['drt']}", "give each model a .*region"),
         ("[space.core]\nl0_weight = {values = [0.1]}", "core.l0_weight: distmult has no such"),
         ("[[adjust]]\nwhere = {}\nset = {}\n[space.model]\nentity_dim = {values = [4]}", "adjust"),
         ("[space\n", "not a readable TOML file"),

@@ -18,16 +18,23 @@ def command(
     space: Annotated[
         str | None,
         Option(
-            help="paper, default, or a file (.toml) with a table [space]",
-            show_default="default; paper for the paper's sampler and graphs",
+            help="default, simple, paper, or a file (.toml) with a space",
+            show_default="default; simple for a recipe; paper for the paper's sampler and graphs",
         ),
     ] = None,
     trials: Annotated[
         int | None,
         Option(min=1, help="How many in all", show_default="30; paper: 12 for each d_e; grid: all"),
     ] = None,
+    minutes: Annotated[
+        float | None,
+        Option(min=0.1, help="The best model within this time", show_default="no limit"),
+    ] = None,
     sampler: Annotated[SamplerName, Option(help="How to choose settings")] = "tpe",
-    pruner: Annotated[PrunerName, Option(help="How to end poor trials early")] = "none",
+    pruner: Annotated[
+        PrunerName | None,
+        Option(help="How to end poor trials early", show_default="none; median with --minutes"),
+    ] = None,
     objective: Annotated[
         ObjectiveName, Option(help="The best MRR, or the front of MRR against parameters")
     ] = "mrr",
@@ -39,18 +46,26 @@ def command(
         Option(help="sqlite:///FILE.db or postgresql://...", show_default="a file in OUT"),
     ] = None,
     study: Annotated[
-        str | None, Option(help="The name of the study", show_default="GRAPH-MODEL")
+        str | None, Option(help="The name of the study", show_default="GRAPH, or GRAPH-MODEL")
     ] = None,
     workers: options.Workers = 1,
     join: Annotated[
         bool, Option("--join", help="Work on a study that another machine has begun")
     ] = False,
+    merge: Annotated[
+        bool | None,
+        Option(
+            "--merge/--no-merge",
+            help="Merge trials that are better together",
+            show_default="where models are searched, too",
+        ),
+    ] = None,
     epochs: options.Epochs = None,
     seed: Annotated[int, Option(min=0, help="Seed of the sampler")] = 0,
     labels: options.Labels = None,
     assignments: options.FixedSettings = None,
     out: Annotated[
-        Path | None, Option(help="The folder", show_default="searches/GRAPH-MODEL")
+        Path | None, Option(help="The folder", show_default="searches/GRAPH, or GRAPH-MODEL")
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -60,21 +75,22 @@ def command(
     best model is the run OUT/best, and OUT/report.html shows the whole search. The same command
     goes on with a search that was stopped or killed.
 
-    Example: reltucker search triples.tsv --trials 30 --workers 4
+    Example: reltucker search triples.tsv --minutes 30 --workers 4
     """
-    from reltucker.search import parse_count, recipe_and_space, run_search
+    from reltucker.search import parse_count, recipe_and_space, run_search, study_name
     from reltucker.search.report import write_report
 
     values = options.given({"model.name": model, "train.epochs": epochs, "graph.labels": labels})
     recipe, found = recipe_and_space(
         graph_or_space, space, sampler, values, assignments or [], graph=graph
     )
-    name = study or f"{Path(str(recipe.graph.source)).stem}-{recipe.model.name}"
+    name = study or study_name(Path(str(recipe.graph.source)).stem, recipe, found)
     result = run_search(
         recipe,
         found,
         out=out or Path("searches") / options.folder_name(name),
         trials=trials,
+        minutes=minutes,
         sampler=sampler,
         pruner=pruner,
         objective=objective,
@@ -84,18 +100,25 @@ def command(
         workers=workers,
         seed=seed,
         join=join,
+        merge=merge,
     )
     if result is None:
         ended = "no trial waits any more; the machine that began the study ends it"
         output.show(json, {"joined": True}, ended)
         return
     best = result.best
+    merged, together = result.merged, []
+    if merged is not None:
+        numbers = ", ".join(str(part["number"]) for part in merged["trials"])
+        together = [f"merged: trials {numbers}, valid MRR {merged['valid_mrr']:.4f}"]
     output.show(
         json,
         result.to_dict(),
         write_report(result),
-        f"best: trial {best['number']}, valid MRR {best['valid_mrr']:.4f}, test MRR "
-        f"{result.test['seen']['mrr']:.4f} (seen), {best['effective_parameters']:,} parameters",
+        f"best: trial {best['number']}, valid MRR {best['valid_mrr']:.4f}, "
+        f"{best['effective_parameters']:,} parameters",
+        *together,
+        f"test MRR {result.test['seen']['mrr']:.4f} (seen)",
         f"recipe: {result.out / 'best.toml'}   report: {result.out / 'report.html'}",
         f"run: {result.run}",
     )

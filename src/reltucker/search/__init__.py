@@ -7,7 +7,7 @@ from reltucker.search.outcome import Outcome
 from reltucker.search.plan import Plan, digest, make_plan
 from reltucker.search.presets import DEFAULT_PRESET, filled, graph_and_recipe
 from reltucker.search.samplers import PaperSampler
-from reltucker.search.search import SearchResult, outcome_so_far, run_search
+from reltucker.search.search import SearchResult, outcome_so_far, run_search, study_name
 from reltucker.search.space import Space, recipe_and_space
 
 __all__ = [
@@ -27,4 +27,5 @@ __all__ = [
     "recipe_and_space",
     "run_of",
     "run_search",
+    "study_name",
 ]

@@ -31,6 +31,7 @@ class SearchFolder:
         self.graph = self.path / "graph"
         self.trials = self.path / "trials"
         self.best = self.path / "best"
+        self.merged = self.path / ".merged"
         self._plan = self.path / "search.json"
         self._result = self.path / "result.json"
 

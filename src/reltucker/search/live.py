@@ -1,5 +1,6 @@
 """The live view of a search: kept up to date on a terminal, plain lines elsewhere."""
 
+import re
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from reltucker.progress import LINE_SECONDS, duration, error_console
 from reltucker.search.outcome import Outcome, row_of
+from reltucker.search.timing import Clock
 from reltucker.search.trials import PROGRESS, counted
 
 SHOWN = 12
@@ -22,10 +24,14 @@ SHOWN = 12
 class LiveView(ExitStack):
     """Shows how many trials are done, the best so far, and how the running ones stand."""
 
-    def __init__(self, name: str, total: int, *, is_shown: bool = True) -> None:
+    def __init__(
+        self, name: str, total: int | None, clock: Clock | None = None, *, is_shown: bool = True
+    ) -> None:
+        """`total` is None where the time alone ends the search."""
         super().__init__()
         self.name = name
         self.total = total
+        self.clock = clock
         self.is_shown = is_shown
         self.console = error_console()
         self._live: Live | None = None
@@ -44,7 +50,7 @@ class LiveView(ExitStack):
             return
         kept = counted(trials)
         ended = [row_of(trial) for trial in kept if trial.state.is_finished()]
-        running = [trial for trial in kept if trial.state == TrialState.RUNNING]
+        running = [trial for trial in trials if trial.state == TrialState.RUNNING]
         summary = self._summary(kept, Outcome(ended, [], {}))
         if self._live is not None:
             lines = [f"  trial {t.number}: {_state(t)}, {_settings(t)}" for t in running[:SHOWN]]
@@ -64,11 +70,14 @@ class LiveView(ExitStack):
 
     def _summary(self, kept: Sequence[FrozenTrial], ended: Outcome) -> str:
         """How far the search is, in one line."""
-        parts = [f"{self.name}: {len(ended.rows)} of {max(self.total, len(kept))} trials"]
+        among = "" if self.total is None else f" of {max(self.total, len(kept))}"
+        parts = [f"{self.name}: {len(ended.rows)}{among} trials"]
         if ended.best is not None:
             parts.append(f"best valid MRR {ended.best['mrr']:.4f} (trial {ended.best['number']})")
         counts = {state: ended.count(state) for state in ("failed", "pruned")}
         parts += [f"{count} {state}" for state, count in counts.items() if count]
+        if self.clock is not None:
+            return ", ".join([*parts, f"{duration(max(0.0, self.clock.left()))} left"])
         left = self._seconds_left(kept)
         return ", ".join(parts if left is None else [*parts, f"about {duration(left)} left"])
 
@@ -80,7 +89,7 @@ class LiveView(ExitStack):
             for trial in kept
             if trial.state == TrialState.RUNNING and trial.datetime_start is not None
         ]
-        if not spans or not begun:
+        if not spans or not begun or self.total is None:
             return None
         each = mean(spans)
         spent = sum(min(each, seconds) for seconds in begun)
@@ -106,6 +115,6 @@ def _ending(row: dict[str, Any]) -> str:
 
 def _settings(trial: FrozenTrial) -> str:
     return ", ".join(
-        f"{key.rpartition('.')[2]} {f'{value:.3g}' if isinstance(value, float) else value}"
+        f"{re.split('[./]', key)[-1]} {f'{value:.3g}' if isinstance(value, float) else value}"
         for key, value in trial.params.items()
     )

@@ -12,7 +12,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.trial import FrozenTrial, TrialState
 
 from reltucker.search.plan import Plan
-from reltucker.search.trials import FAILURE, FIGURES, FOLDER, counted, history, is_given_up
+from reltucker.search.trials import CUT, FAILURE, FIGURES, FOLDER, counted, history, is_given_up
 
 IMPORTANCE_TRIALS = 4
 """Fewer finished trials say nothing about importance."""
@@ -52,7 +52,7 @@ class Outcome:
 
     def values(self, row: dict[str, Any]) -> dict[str, Any]:
         """The searched settings of a trial."""
-        return {key: row[key] for key in self.parameters}
+        return {key: row[key] for key in self.parameters if row[key] is not None}
 
     def frame(self) -> pl.DataFrame:
         """A row for each trial."""
@@ -61,8 +61,10 @@ class Outcome:
 
 def outcome_of(study: Study, plan: Plan, *, with_importance: bool = True) -> Outcome:
     """Read the study; what settings mattered takes a while to find."""
-    keys = list(plan.space)
+    keys = plan.keys()
     trials = counted(study.get_trials(deepcopy=False))
+    if plan.share is not None:  # what the time did not suffice for
+        trials = [trial for trial in trials if trial.state.is_finished()]
     rows = [row_of(trial, keys) for trial in trials]
     return Outcome(rows, keys, _importance(study, trials) if with_importance else {})
 
@@ -78,6 +80,8 @@ def row_of(trial: FrozenTrial, keys: Sequence[str] = ()) -> dict[str, Any]:
     reason = attributes.get(FAILURE)
     if is_given_up(trial):
         reason = f"its worker died {len(history(trial)) + 1} times, perhaps for want of memory"
+    # Those of a region have its name before their own.
+    values = {name.rpartition("/")[2]: value for name, value in trial.params.items()}
     return {
         "number": trial.number,
         "state": state,
@@ -85,14 +89,16 @@ def row_of(trial: FrozenTrial, keys: Sequence[str] = ()) -> dict[str, Any]:
         **{name: attributes.get(name) for name in FIGURES},
         "reason": reason,
         "folder": attributes.get(FOLDER),
-        **{key: trial.params.get(key) for key in keys},
+        CUT: attributes.get(CUT),
+        **{key: values.get(key) for key in keys},
     }
 
 
 def _importance(study: Study, trials: Sequence[FrozenTrial]) -> dict[str, float]:
     """fANOVA's share of each setting in the variance of the MRR, most important first."""
     done = [trial for trial in trials if trial.state == TrialState.COMPLETE]
-    keys = sorted({key for trial in done for key in trial.params})
+    # All trials have these; of the settings of one region too few tell.
+    keys = sorted(set.intersection(*(set(trial.params) for trial in done))) if done else []
     varied = [key for key in keys if len({trial.params.get(key) for trial in done}) > 1]
     if len({trial.values[0] for trial in done}) < IMPORTANCE_TRIALS or not varied:
         return {}

@@ -3,27 +3,29 @@
 import hashlib
 from bisect import bisect_left
 from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from optuna.distributions import (
-    CategoricalDistribution,
-    IntDistribution,
-    distribution_to_json,
-    json_to_distribution,
-)
+from optuna import Trial
+from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.study import StudyDirection
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import BaseModel, ConfigDict
 
 from reltucker.choices import ObjectiveName, PrunerName, SamplerName
 from reltucker.errors import GraphError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph
 from reltucker.search.budget import Bounds, bounds_of, within_budget
+from reltucker.search.parameter import (
+    Distribution,
+    StoredDistribution,
+    extremes,
+    nearest,
+    suggest,
+)
 from reltucker.search.presets import filled
-from reltucker.search.space import Adjustment, Distribution, Space, adjusted, extremes, grid_of
+from reltucker.search.regions import REGION, SIZES, PlannedRegion, plan_regions
+from reltucker.search.space import Adjustment, Space, adjusted, grid_of
 from reltucker.training import Recipe, check
-
-SIZES = ("model.entity_dim", "model.relation_dim")
 
 RANDOM_POINTS = 8
 GUIDED_POINTS = 4
@@ -31,10 +33,6 @@ GUIDED_POINTS = 4
 
 DEFAULT_TRIALS = 30
 LARGEST_DEFAULT_GRID = 1_000
-
-
-def _distribution(value: Any) -> Any:
-    return json_to_distribution(value) if isinstance(value, str) else value
 
 
 class Plan(BaseModel):
@@ -47,13 +45,11 @@ class Plan(BaseModel):
     entities: int
     relations: int
     recipe: Recipe
-    space: dict[
-        str,
-        Annotated[
-            Distribution, BeforeValidator(_distribution), PlainSerializer(distribution_to_json)
-        ],
-    ]
-    """Optuna's distributions by dotted key, in JSON as Optuna writes them."""
+    space: dict[str, StoredDistribution]
+    """By dotted key; with regions that of the region alone."""
+    regions: dict[str, PlannedRegion] = {}
+    share: float | None = None
+    """Seconds that a trial of a timed search begins with; sizes were chosen for it."""
     adjustments: list[Adjustment]
     sampler: SamplerName
     pruner: PrunerName
@@ -66,11 +62,35 @@ class Plan(BaseModel):
         small = [StudyDirection.MINIMIZE] if self.objective == "skyline" else []
         return [StudyDirection.MAXIMIZE, *small]
 
+    def suggest(self, trial: Trial) -> dict[str, Any]:
+        """Draw the settings of a trial by dotted key; those of a region by its name, too."""
+        values = {key: suggest(trial, key, among) for key, among in self.space.items()}
+        region = values.get(REGION)
+        for key, among in self.regions[region].space.items() if region else ():
+            values[key] = suggest(trial, f"{region}/{key}", among)
+        return values
+
+    def starts(self) -> list[dict[str, Any]]:
+        """Where the search begins, as Optuna names it: one point in each region."""
+        return [
+            {REGION: name, **{f"{name}/{key}": value for key, value in region.start.items()}}
+            for name, region in self.regions.items()
+        ]
+
+    def keys(self) -> list[str]:
+        """The dotted keys of all that is searched."""
+        inner = (key for region in self.regions.values() for key in region.space)
+        return list(dict.fromkeys([*self.space, *inner]))
+
     def recipe_for(self, values: dict[str, Any]) -> tuple[Recipe | None, Bounds]:
         """The recipe of a trial and the sizes that its model may have.
 
         There is no recipe where no model of these settings keeps to the limit.
         """
+        region = values.get(REGION)
+        if region is not None:
+            own = {key: value for key, value in values.items() if key != REGION}
+            values = {**self.regions[region].settings, **own}
         recipe = adjusted(self.recipe, values, self.adjustments)
         bounds = bounds_of(recipe, self.entities, self.relations)
         if self.max_parameters is None:
@@ -92,9 +112,13 @@ class Plan(BaseModel):
 
     def largest(self) -> int:
         """The effective parameters of the largest model of the space: the worst that can be."""
-        sizes = {key: max(extremes(self.space[key])) for key in SIZES if key in self.space}
-        recipe = adjusted(self.recipe, sizes, self.adjustments)
-        return bounds_of(recipe, self.entities, self.relations).most
+
+        def largest(space: dict[str, Distribution], values: dict[str, Any]) -> int:
+            sizes = {key: max(extremes(space[key])) for key in SIZES if key in space}
+            return self.recipe_for({**values, **sizes})[1].most
+
+        inner = [largest(r.space, {REGION: name, **r.start}) for name, r in self.regions.items()]
+        return max(inner) if inner else largest(self.space, {})
 
     def check_same(self, earlier: "Plan", where: str) -> None:
         """Refuse to go on with another plan than the search was begun with."""
@@ -131,6 +155,7 @@ def make_plan(
     *,
     max_parameters: int | None = None,
     seed: int = 0,
+    share: float | None = None,
 ) -> Plan:
     """The plan of a search; what cannot be searched is refused before anything is written."""
     if not graph.is_seen(graph.valid).any():
@@ -138,7 +163,12 @@ def make_plan(
             f"{graph.name}: a search needs validation triples whose entities occur in train"
         )
     recipe = filled(recipe, graph)
-    distributions = space.distributions(recipe, len(graph.relations))
+    regions = {}
+    if space.regions:
+        regions = plan_regions(space.regions, recipe, graph, share, space.source)
+        distributions: dict[str, Distribution] = {REGION: CategoricalDistribution(list(regions))}
+    else:
+        distributions = space.distributions(recipe, len(graph.relations))
     if not distributions:
         raise RecipeError("there is nothing to search: every setting of the space is given")
     if objective == "skyline" and sampler == "paper":
@@ -154,6 +184,8 @@ def make_plan(
         relations=len(graph.relations),
         recipe=recipe,
         space=distributions,
+        regions=regions,
+        share=share,
         adjustments=list(space.adjustments),
         sampler=sampler,
         pruner=pruner,
@@ -163,12 +195,14 @@ def make_plan(
     )
     if sampler in ("paper", "grid"):
         grid_of(distributions)
+    if regions:
+        return _narrowed_regions(plan)
     first = {key: extremes(among)[0] for key, among in distributions.items()}
     check(adjusted(recipe, first, space.adjustments), graph)
     for key, among in distributions.items():
         for value in extremes(among):
             plan.recipe_for({**first, key: value})  # a model that cannot be built is refused
-    return _narrowed(plan)
+    return plan.model_copy(update={"space": _narrowed(plan, plan.space, {})})
 
 
 def digest(graph: KnowledgeGraph) -> str:
@@ -181,13 +215,34 @@ def digest(graph: KnowledgeGraph) -> str:
     return sha.hexdigest()
 
 
-def _narrowed(plan: Plan) -> Plan:
-    """The plan without the sizes that cannot keep to the limit, however small the other one is."""
+def _narrowed_regions(plan: Plan) -> Plan:
+    """The plan without the sizes and the regions that cannot keep to the limit."""
+    kept: dict[str, PlannedRegion] = {}
+    refusal = None
+    for name, region in plan.regions.items():
+        try:
+            space = _narrowed(plan, region.space, {**region.start, REGION: name})
+        except RecipeError as error:
+            refusal = refusal or error
+            continue
+        start = {key: nearest(value, space[key]) for key, value in region.start.items()}
+        kept[name] = region.model_copy(update={"space": space, "start": start})
+    if refusal is not None and not kept:
+        raise refusal
+    space = {REGION: CategoricalDistribution(list(kept))}
+    return plan.model_copy(update={"space": space, "regions": kept})
+
+
+def _narrowed(
+    plan: Plan, space: dict[str, Distribution], values: dict[str, Any]
+) -> dict[str, Distribution]:
+    """The space without the sizes that cannot keep to the limit, however small the other one is;
+    `values` are those of its other settings."""
     if plan.max_parameters is None:
-        return plan
-    space = dict(plan.space)
+        return space
+    space = dict(space)
     smallest = {key: min(extremes(space[key])) for key in SIZES if key in space}
-    recipe, bounds = plan.recipe_for(smallest)
+    recipe, bounds = plan.recipe_for({**values, **smallest})
     if recipe is None:
         raise RecipeError(
             f"--max-parameters {plan.max_parameters:,}: the smallest model of the space has "
@@ -197,13 +252,13 @@ def _narrowed(plan: Plan) -> Plan:
         sizes = space[key]
 
         def is_over(value: Any, key: str = key) -> bool:
-            return plan.recipe_for({**smallest, key: value})[0] is None
+            return plan.recipe_for({**values, **smallest, key: value})[0] is None
 
         if isinstance(sizes, CategoricalDistribution):
             kept = [value for value in sizes.choices if not is_over(value)]
             space[key] = CategoricalDistribution(kept)
         elif isinstance(sizes, IntDistribution):
-            values = range(sizes.low, sizes.high + 1, sizes.step)
-            high = values[bisect_left(values, True, key=is_over) - 1]
+            among = range(sizes.low, sizes.high + 1, sizes.step)
+            high = among[bisect_left(among, True, key=is_over) - 1]
             space[key] = IntDistribution(sizes.low, high, sizes.log, sizes.step)
-    return plan.model_copy(update={"space": space})
+    return space

@@ -12,12 +12,17 @@ from reltucker.report.charts import (
     training_curves,
 )
 from reltucker.report.page import Page, Part
+from reltucker.search.folder import SearchFolder
 from reltucker.search.outcome import Outcome
+from reltucker.search.regions import REGION
 from reltucker.search.search import SearchResult
 from reltucker.training import RunFolder
 
 SHOWN = 10
 """How many trials the short table has."""
+
+
+SHOWN_OF_REGIONS = (REGION, "model.entity_dim", "train.learning_rate")
 
 
 def write_report(result: SearchResult) -> Table:
@@ -47,7 +52,9 @@ def write_report(result: SearchResult) -> Table:
         bars = bar_panels(shares, titles, by="setting", format=".0%", width=460)
         charts["importance"] = (bars, "Importance of settings (fANOVA)")
     front = skyline_of_trials(outcome.complete, outcome.skyline, plan.max_parameters)
-    epochs = {f"trial {best['number']}": RunFolder(result.run).epochs()}
+    assert outcome.best is not None
+    trained = RunFolder(SearchFolder(result.out).trial(outcome.best))
+    epochs = {f"trial {best['number']}": trained.epochs()}
     parts = [
         Part(
             "The best model on test",
@@ -82,13 +89,22 @@ def write_report(result: SearchResult) -> Table:
         tables = {"failed": Table("Failed trials", columns, failures)}
         parts.append(Part("Failed trials", "They count as the worst.", tables))
     ended = f"{outcome.count('failed')} failed and {outcome.count('pruned')} were pruned"
+    together = ""
+    if result.merged is not None:
+        parts_of = ", ".join(str(part["number"]) for part in result.merged["trials"])
+        together = (
+            f"Merged, the trials {parts_of} have {result.merged['valid_mrr']:.4f}; that is the "
+            "best model. "
+        )
     introduction = (
         f"{len(outcome.rows)} trials were run, of which {ended}. Trial {best['number']} has the "
         f"best validation MRR, {best['valid_mrr']:.4f}, with {best['effective_parameters']:,} "
-        "effective parameters. Test triples were ranked once, by its model, after all trials."
+        f"effective parameters. {together}"
+        "Test triples were ranked once, by the best model, after all trials."
     )
+    what = "the best model" if plan.regions else plan.recipe.model.name
     page = Page(
-        f"Search of {plan.recipe.model.name} on {plan.recipe.graph.source}",
+        f"Search of {what} on {plan.recipe.graph.source}",
         f"Study {result.study}, sampler {plan.sampler}",
         [introduction],
         parts,
@@ -100,7 +116,10 @@ def write_report(result: SearchResult) -> Table:
 def _settings(outcome: Outcome) -> Sequence[Column]:
     """The columns of the searched settings."""
     columns = []
-    for key in outcome.parameters:
+    keys = outcome.parameters
+    if REGION in keys:  # which have a dozen more, each of a region or two
+        keys = [key for key in keys if key in SHOWN_OF_REGIONS]
+    for key in keys:
         kinds = {type(row[key]) for row in outcome.rows}
         format = ".3g" if float in kinds else TEXT if kinds & {str, bool} else "d"
         columns.append(Column(key.rpartition(".")[2], key, format))

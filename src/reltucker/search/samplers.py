@@ -14,8 +14,8 @@ from optuna.pruners import BasePruner, MedianPruner, NopPruner, SuccessiveHalvin
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
+from reltucker.search.parameter import Distribution, grid_values
 from reltucker.search.plan import RANDOM_POINTS, Plan
-from reltucker.search.space import Distribution, grid_values
 
 RESTARTS = 20
 PRUNING_STARTS = 5
@@ -37,7 +37,8 @@ def sampler_maker(plan: Plan) -> Callable[[int], BaseSampler]:
     kinds: dict[str, Callable[..., BaseSampler]] = {
         "gp": GPSampler,
         # All settings together; trials that run elsewhere count as poor, so they spread.
-        "tpe": partial(TPESampler, multivariate=True, constant_liar=True),
+        # Settings of different regions are drawn apart.
+        "tpe": partial(TPESampler, multivariate=True, group=bool(plan.regions), constant_liar=True),
         "random": RandomSampler,
     }
 

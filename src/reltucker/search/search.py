@@ -2,7 +2,6 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,27 +12,40 @@ from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
-from reltucker.atomic import write_with
 from reltucker.choices import ObjectiveName, PrunerName, SamplerName
-from reltucker.errors import NoModelError, StudyError
-from reltucker.evaluation import PROTOCOLS, rank_split
+from reltucker.errors import RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph, load_graph
-from reltucker.progress import TrainingProgress, track
-from reltucker.search.folder import SearchFolder, first_line, without_test
+from reltucker.search.ending import MERGED, finish
+from reltucker.search.folder import SearchFolder, first_line
 from reltucker.search.live import LiveView
-from reltucker.search.objective import trained
 from reltucker.search.outcome import Outcome, outcome_of
-from reltucker.search.plan import Plan, make_plan
+from reltucker.search.plan import DEFAULT_TRIALS, Plan, make_plan
 from reltucker.search.space import Space
 from reltucker.search.storage import open_storage, storage_url, study_lock
-from reltucker.search.trials import OVER_BUDGET, PLAN, TOTAL, left, release
+from reltucker.search.timing import Clock, first_share, has_model, left, reserve_for
+from reltucker.search.trials import (
+    OVER_BUDGET,
+    PLAN,
+    START,
+    TOTAL,
+    release,
+)
 from reltucker.search.workers import Workers
-from reltucker.training import Recipe, RunFolder, settled, trained_model
+from reltucker.training import Recipe
 
 POLL_SECONDS = 0.5
 
 TOO_MANY = 20
 """A search gives up at so many settings over the limit for each trial that was asked for."""
+
+LATE = 0.5
+"""Of the time that is kept for the end, when workers are no longer waited for."""
+
+MERGE_SECONDS, MERGE_PART = 600.0, 0.4
+"""What merging may take without a limit of time; and its part of that, or of what is left."""
+
+ENDLESS = 1_000_000
+"""Trials of a search that only its time ends."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,9 @@ class SearchResult:
     outcome: Outcome
     run: Path
     test: dict[str, Any]
+    merged: dict[str, Any] | None = None
+    """Which trials the model was merged from, with what validation MRR; None where it is that of
+    the best trial."""
 
     @property
     def best(self) -> dict[str, Any]:
@@ -74,6 +89,7 @@ class SearchResult:
             "failed": self.outcome.count("failed"),
             "pruned": self.outcome.count("pruned"),
             "best": self.best,
+            **({"merged": self.merged} if self.merged else {}),
             **({"skyline": points} if self.plan.objective == "skyline" else {}),
             "run": str(self.run),
             **self.test,
@@ -86,8 +102,9 @@ def run_search(
     *,
     out: Path | str,
     trials: int | None = None,
+    minutes: float | None = None,
     sampler: SamplerName = "tpe",
-    pruner: PrunerName = "none",
+    pruner: PrunerName | None = None,
     objective: ObjectiveName = "mrr",
     max_parameters: int | None = None,
     storage: str | None = None,
@@ -95,6 +112,7 @@ def run_search(
     workers: int = 1,
     seed: int = 0,
     join: bool = False,
+    merge: bool | None = None,
     judge: bool = True,
     graph: KnowledgeGraph | None = None,
     progress: bool = True,
@@ -102,25 +120,52 @@ def run_search(
     """Search the space for the settings of the best model, train it and judge it on test once.
 
     `recipe` names the graph (`graph` is it, where it is open already) and all that is not searched.
+    The search ends with the last of `trials`, or when `minutes` are over, all of its starts taken
+    together; with a limit of time, poor trials are pruned unless `pruner` is "none".
     A study that exists goes on. With `join` this machine works on the trials of a study that
-    another one has begun, and returns nothing. Without `judge` no test triple is looked at.
+    another one has begun, and returns nothing. With `merge`, which is usual where the space has
+    regions, the best model may be a merge of several trials. Without `judge` no test triple is
+    looked at.
     """
+    began = time.monotonic()
     if graph is None:
         source = recipe.graph.source
         assert source is not None
         graph = load_graph(source, labels=recipe.graph.labels, seed=recipe.graph.seed)
-    plan = make_plan(
-        recipe, space, graph, sampler, pruner, objective, max_parameters=max_parameters, seed=seed
-    )
-    total = plan.trial_count(trials)
+    if minutes is not None and objective == "skyline":
+        raise RecipeError("--objective skyline has no --minutes; say by --trials how many to try")
     folder = SearchFolder(out)
-    name = study or f"{Path(graph.name).name}-{recipe.model.name}"
-    folder.prepare(name, plan, graph)
+    name = study or study_name(graph.name, recipe, space)
     url = storage_url(storage, folder.path)
+    begun = folder.plan() or (_stored_plan(name, url) if join else None)
+    share = None if minutes is None else first_share(minutes, workers)
+    if begun is not None:
+        # Sizes were chosen for the first share; more minutes or workers do not change them.
+        if (begun[1].share is None) != (share is None):
+            how = "without" if share is not None else "with"
+            raise StudyError(f"{out} was begun {how} --minutes; go on so, or choose another --out")
+        share = begun[1].share
+    plan = make_plan(
+        recipe,
+        space,
+        graph,
+        sampler,
+        pruner or ("none" if minutes is None else "median"),
+        objective,
+        max_parameters=max_parameters,
+        seed=seed,
+        share=share,
+    )
+    total = ENDLESS if trials is None and minutes is not None else plan.trial_count(trials)
+    folder.prepare(name, plan, graph)
     found = _open_study(name, plan, url, None if join else total)
+    clock = None
+    if minutes is not None and not join:
+        clock = Clock(found, 60.0 * minutes, reserve_for(plan, graph, 60.0 * minutes), began)
     try:
-        with LiveView(name, total, is_shown=progress) as view:
-            _run_trials(found, plan, url, Workers(folder.path, url, workers), view, join)
+        with LiveView(name, None if total == ENDLESS else total, clock, is_shown=progress) as view:
+            crew = Workers(folder.path, url, workers)
+            _run_trials(found, plan, url, crew, view, clock, join)
     except (SQLAlchemyError, StorageInternalError) as error:
         raise StudyError(
             f"the storage failed ({first_line(error)}); the same command goes on"
@@ -128,10 +173,25 @@ def run_search(
     if join:
         return None
     outcome = outcome_of(found, plan)
-    test = _finish(folder, plan, outcome, graph, judge, progress)
-    result = SearchResult(folder.path, name, plan, outcome, folder.best, test)
+    merging = 0.0
+    if plan.max_parameters is None and plan.objective == "mrr":
+        limit = MERGE_SECONDS if clock is None else max(clock.left(), clock.reserve)
+        merging = limit * MERGE_PART if (bool(plan.regions) if merge is None else merge) else 0.0
+    test = finish(
+        folder, plan, outcome, graph, merge_seconds=merging, judge=judge, progress=progress
+    )
+    if clock is not None:
+        clock.note(now=True)
+    merged = test.pop(MERGED, None)
+    result = SearchResult(folder.path, name, plan, outcome, folder.best, test, merged)
     folder.write_result(result.to_dict())
     return result
+
+
+def study_name(graph: str, recipe: Recipe, space: Space) -> str:
+    """GRAPH-MODEL, or GRAPH where the model is searched, too."""
+    models = {region.settings.get("model.name") for region in space.regions} - {None}
+    return Path(graph).name + ("" if models else f"-{recipe.model.name}")
 
 
 def outcome_so_far(out: Path) -> Outcome | None:
@@ -178,19 +238,40 @@ def _open_study(name: str, plan: Plan, url: str, total: int | None) -> Study:
         plan.check_same(Plan.model_validate(study.user_attrs[PLAN]), f"the study {name!r}")
         if total is not None:
             study.set_user_attr(TOTAL, total)
+            if not study.trials:
+                for start in plan.starts()[:total]:
+                    study.enqueue_trial(start, user_attrs={START: True})
     return study
 
 
+def _stored_plan(name: str, url: str) -> tuple[str, Plan] | None:
+    """The plan of a study that another machine has begun, if it has."""
+    try:
+        study = optuna.load_study(study_name=name, storage=open_storage(url))
+    except (KeyError, StudyError):  # which is told of when it is opened
+        return None
+    stored = study.user_attrs.get(PLAN)
+    return None if stored is None else (name, Plan.model_validate(stored))
+
+
 def _run_trials(
-    study: Study, plan: Plan, url: str, workers: Workers, view: LiveView, join: bool
+    study: Study,
+    plan: Plan,
+    url: str,
+    workers: Workers,
+    view: LiveView,
+    clock: Clock | None,
+    join: bool,
 ) -> None:
     """Have all trials run, here and elsewhere; those whose workers die are taken up again."""
 
     def look() -> tuple[list[FrozenTrial], int]:
         with study_lock(url):
             release(study)
+        if clock is not None:
+            clock.note()
         trials = study.get_trials(deepcopy=False)
-        return trials, left(study, trials)
+        return trials, left(study, trials, plan.share)
 
     # The database is read in a thread, where Ctrl-C cannot break into a transaction.
     with ThreadPoolExecutor(1) as reader:
@@ -199,7 +280,7 @@ def _run_trials(
                 trials, remaining = reader.submit(look).result()
                 view.update(trials)
                 over = sum(OVER_BUDGET in trial.user_attrs for trial in trials)
-                if over > TOO_MANY * view.total:
+                if over > TOO_MANY * (view.total or DEFAULT_TRIALS):
                     raise StudyError(
                         f"{over} settings had more than {plan.max_parameters:,} effective "
                         "parameters; give the space smaller sizes"
@@ -208,57 +289,10 @@ def _run_trials(
                 workers.attend(remaining, running)
                 if not remaining and not len(workers) and (join or not running):
                     return
+                is_late = clock is not None and clock.left() < clock.reserve * LATE
+                if is_late and has_model(trials):
+                    return  # what has not come to its end in order is ended
                 time.sleep(POLL_SECONDS)
         finally:
             workers.stop()
             reader.submit(look).result()
-
-
-# -- the end ----------------------------------------------------------------------------------
-
-
-def _finish(
-    folder: SearchFolder,
-    plan: Plan,
-    outcome: Outcome,
-    graph: KnowledgeGraph,
-    judge: bool,
-    progress: bool,
-) -> dict[str, Any]:
-    """Write trials, recipes and the best model's run; its figures on test by protocol.
-
-    What an earlier start has done with the same best trial is not done again.
-    """
-    write_with(folder.path / "trials.parquet", outcome.frame().write_parquet)
-    best = outcome.best
-    if best is None:
-        reasons = [row["reason"] for row in outcome.rows if row["reason"]]
-        reason = f"; the first reason: {reasons[0]}" if reasons else ""
-        raise NoModelError(f"none of the {len(outcome.rows)} trials ended with a model{reason}")
-
-    def recipe_of(row: dict[str, Any]) -> Recipe:
-        recipe, _ = plan.recipe_for(outcome.values(row))
-        assert recipe is not None, "a trial that ended keeps to the limit"
-        return settled(recipe, graph)
-
-    recipe = recipe_of(best)
-    recipe.save(folder.path / "best.toml")
-    if plan.objective == "skyline":
-        for row in outcome.skyline:
-            recipe_of(row).save(folder.recipe(row))
-    earlier = folder.result(best)
-    if earlier is None:
-        # The run of a trial of another machine is trained again; one that is here stays as it is.
-        shown = TrainingProgress("best", recipe.train.epochs) if progress else None
-        with shown or nullcontext():
-            trained(folder.trial(best), recipe, without_test(graph), shown)
-        folder.keep_best(folder.trial(best), graph)
-        earlier = {}
-    if not judge or set(PROTOCOLS) <= set(earlier):
-        return {protocol: earlier[protocol] for protocol in PROTOCOLS if protocol in earlier}
-    run = RunFolder(folder.best)
-    graph = run.graph()
-    model = trained_model(run, graph)
-    with track("ranking test", 2 * len(graph.test), "queries", progress) as advance:
-        metrics = rank_split(model, graph, "test", advance=advance).metrics()
-    return {protocol: metrics[protocol].to_dict() for protocol in PROTOCOLS}

@@ -19,6 +19,11 @@ HISTORY = "history"
 PROGRESS = "progress"
 FAILURE = "failure"
 OVER_BUDGET = "over_budget"
+# And with those of a timed search: where it begins, when it was cut, what goes on, how long.
+START = "start"
+CUT = "cut"
+CONTINUES = "continues"
+LIMIT = "limit"
 FIGURES = ("effective_parameters", "core_density", "epochs", "best_epoch", "seconds")
 
 MAX_RETRIES = 5
@@ -29,17 +34,26 @@ of memory, must not go on for ever."""
 def counted(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """The trials that count towards the number that was asked for.
 
-    A trial that was interrupted counts once, under its last number; settings over the limit of
-    parameters, for which others are drawn, do not count.
+    A trial that was interrupted counts once, under its last number; so does one that was cut and
+    went on, once that has ended well. Settings over the limit of parameters, for which others are
+    drawn, do not count.
     """
-    retried = _retried(trials)
-    return [t for t in trials if OVER_BUDGET not in t.user_attrs and t.number not in retried]
+    replaced = _retried(trials)
+    for trial in trials:
+        if CONTINUES in trial.user_attrs:
+            ended_well = trial.state == TrialState.COMPLETE and FAILURE not in trial.user_attrs
+            replaced.add(trial.user_attrs[CONTINUES] if ended_well else trial.number)
+    return [t for t in trials if OVER_BUDGET not in t.user_attrs and t.number not in replaced]
 
 
-def left(study: Study, trials: Sequence[FrozenTrial]) -> int:
-    """How many trials can still be taken: those that wait, and those that are yet to be drawn."""
-    waiting = sum(trial.state == TrialState.WAITING for trial in trials)
-    return waiting + max(0, int(study.user_attrs.get(TOTAL, 0)) - len(counted(trials)))
+def waiting(trials: Sequence[FrozenTrial]) -> int:
+    """How many trials wait."""
+    return sum(trial.state == TrialState.WAITING for trial in trials)
+
+
+def undrawn(study: Study, trials: Sequence[FrozenTrial]) -> int:
+    """How many trials are yet to be drawn."""
+    return max(0, int(study.user_attrs.get(TOTAL, 0)) - len(counted(trials)))
 
 
 def history(trial: FrozenTrial) -> list[int]:

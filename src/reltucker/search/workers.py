@@ -24,7 +24,7 @@ from reltucker.search.folder import SearchFolder
 from reltucker.search.objective import run_trial
 from reltucker.search.samplers import make_pruner, sampler_maker
 from reltucker.search.storage import open_storage, study_lock
-from reltucker.search.trials import left
+from reltucker.search.timing import continue_trial, left, to_continue
 
 COMMAND = (sys.executable, "-c", "from reltucker.search.workers import main; main()")
 STORAGE = "RELTUCKER_STORAGE"
@@ -67,8 +67,11 @@ def work(out: Path, storage: str) -> None:
             # taken twice and none too many. The objective ends the turn before it trains.
             turn.enter_context(study_lock(storage))
             trials = study.get_trials(deepcopy=False)
-            if not left(study, trials):
+            if not left(study, trials, plan.share):
                 return
+            promising = to_continue(study, trials, plan.share)
+            if promising is not None:
+                continue_trial(study, *promising)
             study.sampler = sampler(len(trials))
             study.optimize(objective, n_trials=1)
 

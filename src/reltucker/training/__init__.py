@@ -1,14 +1,18 @@
 """A model is fitted: recipe, objective, negatives, loop, stopping, the run folder."""
 
-from reltucker.training.loop import Training, Watcher
+from reltucker.training.loop import Enough, Training, Watcher
 from reltucker.training.merging import merge_runs
 from reltucker.training.recipe import GraphSettings, ModelSettings, Recipe, TrainSettings
-from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
+from reltucker.training.run_folder import BEST, CHECKPOINT, RESULT, RunFolder
 from reltucker.training.setup import build_model, check, choose_device, settled, trained_model
+from reltucker.training.weighting import score_spread
+from reltucker.training.work import epoch_seconds, ranking_seconds
 
 __all__ = [
     "BEST",
     "CHECKPOINT",
+    "RESULT",
+    "Enough",
     "GraphSettings",
     "ModelSettings",
     "Recipe",
@@ -19,7 +23,10 @@ __all__ = [
     "build_model",
     "check",
     "choose_device",
+    "epoch_seconds",
     "merge_runs",
+    "ranking_seconds",
+    "score_spread",
     "settled",
     "trained_model",
 ]

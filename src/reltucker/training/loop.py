@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from reltucker.errors import RunError, ScoreError
+from reltucker.errors import EndedTooEarlyError, RunError, ScoreError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import sizes_of
 from reltucker.training.averaging import WeightAverage
@@ -22,8 +22,12 @@ from reltucker.training.threads import limited_threads, threads_for
 from reltucker.training.validation import Validation
 
 
+class Enough(Exception):
+    """Raised by a watcher: training ends here, in order, with the best epoch so far."""
+
+
 class Watcher(Protocol):
-    """Someone who looks on: a progress bar, a log."""
+    """Someone who looks on: a progress bar, a log. It may raise `Enough`."""
 
     def step(self, epoch: int, done: int, total: int) -> None:
         """A training step has ended."""
@@ -68,7 +72,10 @@ class Training:
     def run(self) -> dict[str, Any]:
         """Train to the end; returns what result.json holds."""
         with limited_threads(self.threads):
-            self._run_epochs()
+            try:
+                self._run_epochs()
+            except Enough:
+                return self._end_early()
             return self._finish()
 
     def _run_epochs(self) -> None:
@@ -179,7 +186,23 @@ class Training:
             f"numbers; lower train.learning_rate (now {self.recipe.train.learning_rate})"
         )
 
-    def _finish(self) -> dict[str, Any]:
+    def _end_early(self) -> dict[str, Any]:
+        """Finish as a run that was meant to end with its last validated epoch: the recipe of the
+        run says so from now on, and gives the same result again.
+
+        The checkpoint is that of the last whole epoch, so that the run may go on one day.
+        """
+        if not self.best:
+            raise EndedTooEarlyError("training was ended before its first validation")
+        if not self.model.training:  # between two epochs
+            self.save()
+        self.folder.save_tensors(BEST, self.best, {"epoch": self.stopping.best_epoch})
+        if self.validation.possible and self.epoch < self.recipe.train.epochs:
+            self.epoch -= self.epoch % self.validation.every
+        self.folder.save_recipe(self.recipe.with_values({"train.epochs": self.epoch}))
+        return self._finish(ended_early=True)
+
+    def _finish(self, **remarks: bool) -> dict[str, Any]:
         """Judge the best weights on the validation triples and write result.json."""
         if not self.best:
             raise RunError(
@@ -197,6 +220,7 @@ class Training:
             "validated_triples": self.validation.sample or len(self.graph.valid),
             "peak_memory_bytes": peak_memory(),
             **sizes_of(self.model).to_dict(),
+            **remarks,
         }
         metrics = self.validation.final(self.model, self.epoch).metrics()
         result |= {name: m.to_dict() for name, m in metrics.items()}

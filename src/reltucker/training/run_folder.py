@@ -44,7 +44,7 @@ class RunFolder:
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
             graph.save(folder.path)
-            recipe.save(folder.path / RECIPE)  # last: its presence says that the folder is whole
+            folder.save_recipe(recipe)  # last: its presence says that the folder is whole
         except OSError as error:
             raise RunError(f"{folder.path} cannot be written: {error}") from error
         return folder
@@ -80,6 +80,10 @@ class RunFolder:
             return Recipe.load(self.path / RECIPE, of_run=True)
         except RecipeError as error:
             raise RunError(f"the run's recipe is damaged: {error}") from error
+
+    def save_recipe(self, recipe: Recipe) -> None:
+        """Write recipe.toml."""
+        recipe.save(self.path / RECIPE)
 
     def graph(self) -> KnowledgeGraph:
         """The run's graph, from its own files."""

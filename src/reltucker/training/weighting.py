@@ -41,7 +41,7 @@ def choose_weights(
             "by which weights could be chosen; give them by --weights"
         )
     triples = sampled(graph.valid[graph.is_seen(graph.valid)], SAMPLE)
-    equal = 1.0 / np.array([_spread(model, triples) for model in models])
+    equal = 1.0 / np.array([score_spread(model, triples) for model in models])
     total = 2 * len(triples) * (1 + len(STEPS))
     with track("choosing weights", total, "queries", progress) as advance:
 
@@ -81,7 +81,7 @@ def _neighbours(weights: Weights, equal: Weights, step: float) -> Weights:
     return np.stack(list(found.values()))
 
 
-def _spread(model: RelationalTucker, triples: npt.NDArray[np.int32]) -> float:
+def score_spread(model: RelationalTucker, triples: npt.NDArray[np.int32]) -> float:
     """The mean standard deviation of the scores of all objects, over some questions."""
     chosen = torch.from_numpy(sampled(triples, SPREAD_TRIPLES)).long().to(model.E.device)
     queries = model.queries("object", chosen[:, 0], chosen[:, 1])
