@@ -22,8 +22,8 @@ from reltucker.study.parts import METRICS, MODEL, SIZES
 from reltucker.training import Recipe, RunFolder
 
 RUNS: dict[str, dict[str, Any]] = {
-    "complex": {"model.name": "complex", "model.entity_dim": 200, "train.epochs": 20},
-    "drt": {"model.name": "drt", "model.entity_dim": 60, "train.epochs": 60},
+    "complex": {"model.name": "complex", "model.entity_dim": 100, "train.epochs": 20},
+    "drt": {"model.name": "drt", "model.entity_dim": 60, "train.epochs": 40},
     "srt": {
         "model.name": "srt",
         "model.entity_dim": 50,
