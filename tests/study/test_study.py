@@ -86,7 +86,7 @@ def test_small_sizes_come_first_and_options_add_fits(graph_files: Path) -> None:
         "complex-4-reciprocal",
         "complex-8-reciprocal",
     ]
-    assert fits["srt-4"].space.source == "default"
+    assert fits["srt-4"].space.source == "simple"
     assert all("model.entity_dim" not in fit.space.parameters for fit in plan.fits)
     assert all(fit.recipe.train.epochs == 1 for fit in plan.fits)
 

@@ -22,7 +22,8 @@ def predict_relations(
     gradients: Gradients,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Rows of subjects and objects (F, d_e), the rows of R that belong to them and the weights of
-    the facts (F,): the loss, and its gradients for the rows. Those for R and the core are added to `gradients`."""
+    the facts (F,): the loss, and its gradients for the rows. Those for R and the core are added to
+    `gradients`."""
     parameters = dict(model.named_parameters())
     shared = [name for name in gradients if name != "E"]
     total_of = {name: dense(gradients[name], parameters[name]) for name in shared}
