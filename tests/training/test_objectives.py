@@ -149,13 +149,10 @@ class Reference:
         return (losses * batch.weights).sum()
 
     def relation_loss(self, items: int) -> Tensor:
-        """A triple counts alike; one answer of a question as much as the question does."""
         i, k, j = self.batch.facts.T
         queries = self.model.relation_queries(self.entities[i], self.entities[j])
-        losses = F.cross_entropy(queries @ self.model.R.T, k, reduction="none")
-        if self.settings.objective == "k_vs_all":
-            losses = losses * self.batch.weights * items
-        return self.settings.relation_prediction * losses.sum() / items
+        loss = F.cross_entropy(queries @ self.model.R.T, k, reduction="sum")
+        return self.settings.relation_prediction * loss / items
 
 
 OBJECTIVES: list[dict[str, Any]] = [
@@ -282,9 +279,7 @@ def test_relation_prediction_adds_its_weighted_loss(
     name: str, reciprocal: bool, objective_name: str
 ) -> None:
     model = make(name, reciprocal)
-    exponent = {"answer_exponent": 1.0} if objective_name == "k_vs_all" else {}
-    rate = {"relation_prediction": 0.7, "entity_dropout": 0.3}
-    wanted = settings(objective=objective_name, **rate, **exponent)
+    wanted = settings(objective=objective_name, relation_prediction=0.7, entity_dropout=0.3)
     objective = make_objective(model, wanted, graph())
     chosen = torch.arange(5)
     loss, found = step(objective, chosen, 4)

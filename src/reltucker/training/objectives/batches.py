@@ -23,7 +23,6 @@ class Batch:
     weights : (Q,) how much each question counts; the loss of the step is a weighted sum
     shares  : (Q,) the same for regularisers
     facts   : (F, 3) for relation prediction: subject, row of R, object
-    fact_weights : (F,) how much each of them counts
     """
 
     arrangement: Arrangement
@@ -33,7 +32,6 @@ class Batch:
     weights: Tensor
     shares: Tensor
     facts: Tensor
-    fact_weights: Tensor
 
     def questions_of_answers(self) -> Tensor:
         """The question that each answer belongs to (n,)."""
@@ -100,8 +98,7 @@ class TripleBatches:
         if self.model.reciprocal:
             inverse = torch.stack([objects, relations + self.model.relations, subjects], dim=1)
             facts = torch.cat([triples, inverse])
-        of_facts = shares[: len(facts)]
-        return Batch(arrangement, given, starts, answers, weights, shares, facts, of_facts)
+        return Batch(arrangement, given, starts, answers, weights, shares, facts)
 
 
 class QuestionBatches:
@@ -159,7 +156,7 @@ class QuestionBatches:
         )
         answers = self.answers[shift + torch.arange(total, device=shift.device)].long()
         weights = self.weights[chosen] / len(chosen)
-        # One of the answers, for relation prediction; it counts as much as the question.
+        # One of the answers, for relation prediction.
         one = (torch.rand(len(chosen), generator=generator).to(weights) * counts).long()
         asked = answers[starts[:-1] + torch.minimum(one, counts - 1)]
         rows, swapped = self.relations[chosen], self.asks_subject[chosen]
@@ -169,4 +166,4 @@ class QuestionBatches:
         else:
             ends = torch.stack([given, rows, asked], dim=1)
             facts = torch.where(swapped.unsqueeze(1), ends.flip(1), ends)
-        return Batch(arrangement, given, starts, answers, weights, weights, facts, weights)
+        return Batch(arrangement, given, starts, answers, weights, weights, facts)

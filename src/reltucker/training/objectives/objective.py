@@ -143,8 +143,8 @@ class Objective(ABC):
         loss, places, rows = losses.double().sum(), given, d_given
         if len(facts):
             e_i, e_j = entities.rows(subjects), entities.rows(objects)
-            weights = settings.relation_prediction * batch.fact_weights
-            added, d_i, d_j = predict_relations(model, e_i, facts[:, 1], e_j, weights, gradients)
+            weight = settings.relation_prediction / len(chosen)
+            added, d_i, d_j = predict_relations(model, e_i, facts[:, 1], e_j, weight, gradients)
             loss += added
             places, rows = torch.cat([given, subjects, objects]), torch.cat([d_given, d_i, d_j])
         gradients["E"] = self._entity_gradient(entities, places, rows)

@@ -1,6 +1,6 @@
 """Relation prediction: the softmax cross-entropy of a fact's relation against all rows of R.
 
-loss = sum over facts (i, k, j) of -w_ikj log softmax(t . r_k' : k')[k],  t = G x_1 e_i x_2 e_j
+loss = weight sum over facts (i, k, j) of -log softmax(t . r_k' : k')[k],  t = G x_1 e_i x_2 e_j
 """
 
 import torch
@@ -18,12 +18,11 @@ def predict_relations(
     subjects: Tensor,
     relations: Tensor,
     objects: Tensor,
-    weights: Tensor,
+    weight: float,
     gradients: Gradients,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of subjects and objects (F, d_e), the rows of R that belong to them and the weights of
-    the facts (F,): the loss, and its gradients for the rows. Those for R and the core are added to
-    `gradients`."""
+    """Rows of subjects and objects (F, d_e) and the rows of R that belong to them (F,): the loss,
+    and its gradients for the rows. Those for R and the core are added to `gradients`."""
     parameters = dict(model.named_parameters())
     shared = [name for name in gradients if name != "E"]
     total_of = {name: dense(gradients[name], parameters[name]) for name in shared}
@@ -33,8 +32,7 @@ def predict_relations(
         part = slice(begin, begin + FACTS_AT_ONCE)
         e_i, e_j = (rows[part].detach().requires_grad_() for rows in (subjects, objects))
         scores = model.relation_queries(e_i, e_j) @ model.R.t()
-        losses = torch.nn.functional.cross_entropy(scores, relations[part], reduction="none")
-        loss = losses @ weights[part]
+        loss = torch.nn.functional.cross_entropy(scores, relations[part], reduction="sum") * weight
         inputs = [e_i, e_j, *(parameters[name] for name in shared)]
         for_subjects[part], for_objects[part], *others = torch.autograd.grad(
             loss, inputs, allow_unused=True
