@@ -52,6 +52,7 @@ def figures(result: dict[str, Any]) -> dict[str, Any]:
         "best_epoch": train["best_epoch"],
         "epochs": train["epochs"],
         "minutes": train["seconds"] / 60,
+        "valid": 100 * train["seen"]["mrr"],
     }
 
 

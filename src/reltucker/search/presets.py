@@ -67,8 +67,10 @@ class GraphSizes(NamedTuple):
         return self.triples < SPARSE * self.entities
 
     def items(self, objective: type[Objective]) -> int:
-        """What an epoch goes through."""
-        return self.questions if objective.items == "questions" else self.triples
+        """What an epoch goes through, at the most: of a question with n answers there are up to
+        (n + 1) / 2 parts with two of them."""
+        asked = self.triples + self.questions // 2
+        return asked if objective.items == "questions" else self.triples
 
     @classmethod
     def of(cls, graph: KnowledgeGraph) -> Self:
@@ -110,9 +112,9 @@ class Effort:
 SMALL = (200, 100, 60, 40, 20)
 
 EFFORTS: dict[PresetName, Effort] = {
-    "fast": Effort(30, SMALL, SMALL[2:], (10, 40), draws=True),
-    "good": Effort(900, (500, 400, 300, *SMALL), SMALL[1:], (25, 100)),
-    "best": Effort(7_200, (2_000, 1_600, 1_000, 600, 400, *SMALL), SMALL, (40, 200)),
+    "fast": Effort(30, SMALL, SMALL[2:], (5, 40), draws=True),
+    "good": Effort(900, (500, 400, 300, *SMALL), SMALL[1:], (12, 100)),
+    "best": Effort(7_200, (2_000, 1_600, 1_000, 600, 400, *SMALL), SMALL, (20, 200)),
 }
 
 
@@ -191,7 +193,7 @@ def _asked(sizes: GraphSizes, objective: type[Objective]) -> dict[str, Any]:
         "train.negatives": max(1, min(DRAWN, sizes.seen_entities - 1)),
         "train.shared_negatives": True,
         "train.answer_exponent": 1.0,
-        "train.answers_at_once": 8,
+        "train.answers_at_once": 2,
     }
 
 
