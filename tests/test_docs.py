@@ -45,7 +45,9 @@ def test_every_result_has_its_recipe() -> None:
         for path in (ROOT / "docs" / "results" / folder).glob("*.json"):
             result = json.loads(path.read_text(encoding="utf-8"))
             assert result["recipe"] == f"{folder}/{path.stem}"
-            assert (ROOT / "recipes" / f"{result['recipe']}.toml").is_file()
+            parts = [f"{folder}/{part['run']}" for part in result.get("merged_from", ())]
+            for recipe in parts or [result["recipe"]]:
+                assert (ROOT / "recipes" / f"{recipe}.toml").is_file()
 
 
 def table_row(text: str, first: str) -> list[str]:
