@@ -51,10 +51,10 @@ def measure_objectives(folder: Path) -> dict[str, Any]:
 
 def necessary_operations(timer: StepTimer) -> float:
     """Mean operations of a step: M_k once for each distinct relation of the batch, the queries,
-    one product for the scores; each with its two gradients."""
+    one product for the scores; each with its two gradients. A fixed core has no product for M_k."""
     training = timer.training
     settings, model = training.recipe.train, training.model
-    d_e, d_r = model.E.shape[1], model.R.shape[1]
+    d_e, entries = model.E.shape[1], sum(p.numel() for p in model.core.parameters())
     shared = settings.objective == "negative_sampling"
     candidates = settings.negatives if shared else training.objective.population
     total = 0.0
@@ -62,7 +62,7 @@ def necessary_operations(timer: StepTimer) -> float:
     for chosen in batches:
         batch = training.objective.batches.take(chosen, training.generator)
         questions, relations = len(batch.given), len(batch.arrangement.relations)
-        total += 2 * relations * d_r * d_e**2 + 2 * questions * d_e**2
+        total += 2 * relations * entries + 2 * questions * model.core.query_work()
         total += 2 * questions * candidates * d_e
     return 3.0 * total / len(batches)
 

@@ -129,6 +129,16 @@ def test_the_figures_of_objectives_are_those_of_the_result_file() -> None:
     ) in text
 
 
+def test_the_profile_of_a_wide_model_is_that_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    path = ROOT / "benchmarks" / "results" / "profile-complex-2000.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    whole, products = measured["ms_per_step"], measured["ms_of_operations"]
+    assert f"{whole:.1f} ms, where they take {products:.1f} at the matmul rate" in text
+    (adagrad,) = (r["ms"] for r in measured["functions"] if "_fused_adagrad_" in r["function"])
+    assert f"takes {adagrad:.0f} of the rest" in text
+
+
 def test_the_profile_is_that_of_the_result_file() -> None:
     text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     path = ROOT / "benchmarks" / "results" / "profile-shared-negatives.json"
