@@ -137,6 +137,16 @@ class RelationalTucker(nn.Module):
         queries = self.queries("object", triples[:, 0], triples[:, 1])
         return (queries * self.E[triples[:, 2]]).sum(dim=1)
 
+    def plausibility(self, triples: Tensor) -> Tensor:
+        """How a triple is judged by itself, whatever was asked: the mean of its scores asked for
+        the object and for the subject, which differ with reciprocal relations only. (n, 3) ids
+        (i, k, j) to (n,)."""
+        scores = self.score(triples)
+        if not self.reciprocal:
+            return scores
+        queries = self.queries("subject", triples[:, 2], triples[:, 1])
+        return 0.5 * (scores + (queries * self.E.detach()[triples[:, 0]]).sum(dim=1))
+
     @torch.no_grad()
     def mixing_matrix(self, relation: int) -> Tensor:
         """M_k (d_e, d_e) of one relation, the scales of batch normalisation included."""
