@@ -46,8 +46,13 @@ class GraphSettings(_Settings):
     """Where the triples come from."""
 
     source: str | None = Field(None, description="catalog name, file or folder")
-    labels: str | None = Field(None, description="file of (id, name) pairs for display")
+    labels: str | None = Field(None, description="file of (id, name), or RDF labels, for display")
+    language: str = Field("en", description="of labels that stand in RDF files")
     seed: int = Field(0, ge=0, description="of the 80/10/10 split of a single file")
+
+    def reading(self) -> dict[str, Any]:
+        """What `load_graph` is told beside the source."""
+        return self.model_dump(exclude={"source"})
 
 
 class ModelSettings(_Settings):
