@@ -200,7 +200,9 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _problem(error.status_code, str(error.detail), dict(error.headers or {}))
+    is_parsing = error.status_code == 400  # of FastAPI, which says less
+    detail = "the body cannot be read as JSON" if is_parsing else str(error.detail)
+    return _problem(error.status_code, detail, dict(error.headers or {}))
 
 
 async def _mistake(request: Request, error: Exception) -> Response:

@@ -157,10 +157,7 @@ RETRY = ((b"retry-after", b"1"),)
 def _is_local(host: bytes) -> bool:
     """Whether a Host header names this machine, with any port."""
     name = host.decode("latin-1").lower()
-    if name.startswith("["):
-        name = name[1:].partition("]")[0]
-    else:
-        name = name.partition(":")[0]
+    name = name[1:].partition("]")[0] if name[:1] == "[" else name.partition(":")[0]
     if name == "localhost":
         return True
     try:

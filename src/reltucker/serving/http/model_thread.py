@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from reltucker.errors import ReltuckerError
 from reltucker.serving.http.metrics import Metrics
 from reltucker.serving.http.predictor import Options, Predictor, Row
 from reltucker.serving.prediction import Question
@@ -44,14 +45,6 @@ class _Job:
 
         with contextlib.suppress(RuntimeError):  # the loop may have been closed meanwhile
             self.loop.call_soon_threadsafe(settle)
-
-    def run(self) -> None:
-        try:
-            result = self.work()
-        except BaseException as error:
-            self.end(None, error)
-        else:
-            self.end(result, None)
 
 
 @dataclass(eq=False)
@@ -163,42 +156,32 @@ class ModelThread:
             return batch
 
     def _do(self, batch: list[_Job]) -> None:
-        waiting = [job for job in batch if not job.future.done()]
-        if not (waiting and isinstance(waiting[0], _Asking)):
-            for job in waiting:
-                job.run()
-            return
+        try:
+            if isinstance(batch[0], _Asking):
+                self._answer(batch[0], [job for job in batch if not job.future.done()])
+            else:
+                for job in batch:
+                    if not job.future.done():
+                        job.end(job.work(), None)
+        except BaseException as error:  # the thread goes on, whatever happened
+            for job in batch:
+                job.end(None, error)
+
+    def _answer(self, first: _Asking, jobs: list[_Job]) -> None:
         asked: list[tuple[_Job, Sequence[Question]]] = []
-        for job in waiting:
+        for job in jobs:
             try:
                 asked.append((job, job.work()))
-            except BaseException as error:
+            except ReltuckerError as error:
                 job.end(None, error)
         while asked:
-            # As many as fit, and at least one: a single job never has more than BATCH.
-            count, taken = 0, 0
-            while taken < len(asked) and (not taken or count + len(asked[taken][1]) <= BATCH):
-                count += len(asked[taken][1])
-                taken += 1
-            part, asked = asked[:taken], asked[taken:]
-            self._answer(waiting[0].predictor, waiting[0].options, part)
-
-    def _answer(
-        self,
-        predictor: Predictor,
-        options: Options,
-        asked: list[tuple[_Job, Sequence[Question]]],
-    ) -> None:
-        questions = [question for _, some in asked for question in some]
-        self.metrics.questions += len(questions)
-        self.metrics.batches += 1
-        try:
-            answers = predictor.answers(questions, options)
-        except BaseException as error:
-            for job, _ in asked:
-                job.end(None, error)
-            return
-        begin = 0
-        for job, some in asked:
-            job.end(answers[begin : begin + len(some)], None)
-            begin += len(some)
+            # As many as fit, and at least one.
+            questions, part = [*asked[0][1]], [asked.pop(0)]
+            while asked and len(questions) + len(asked[0][1]) <= BATCH:
+                questions += asked[0][1]
+                part.append(asked.pop(0))
+            self.metrics.questions += len(questions)
+            self.metrics.batches += 1
+            answers = iter(first.predictor.answers(questions, first.options))
+            for job, some in part:
+                job.end([next(answers) for _ in some], None)

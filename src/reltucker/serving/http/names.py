@@ -98,7 +98,8 @@ class HashIndex:
     def find(self, text: str) -> list[int]:
         """The ids of all texts that are `text`, ascending."""
         value = pl.Series([text], dtype=pl.String).hash()[0]
-        begin, end = (np.searchsorted(self.hashes, np.uint64(value), side) for side in _SIDES)
+        begin = np.searchsorted(self.hashes, np.uint64(value))
+        end = np.searchsorted(self.hashes, np.uint64(value), "right")
         return [int(i) for i in self.order[begin:end] if self.texts[int(i)] == text]
 
     def first(self, texts: pl.Series) -> Ids:
@@ -114,9 +115,6 @@ class HashIndex:
         for place in np.flatnonzero(~is_same & (self.hashes[places] == values)):  # collisions
             ids[place] = next(iter(self.find(texts[int(place)])), -1)
         return ids
-
-
-_SIDES: tuple[str, str] = ("left", "right")
 
 
 class WordIndex:

@@ -220,7 +220,7 @@ def _map(matrix: torch.Tensor, vocabulary: IndexedVocabulary, seen: int) -> list
     chosen = np.argsort(-vocabulary.weights[:seen], kind="stable")[:MAPPED]
     points = matrix.detach()[torch.from_numpy(chosen).to(matrix.device)].double().cpu()
     points = points - points.mean(dim=0)
-    values, vectors = torch.linalg.eigh(points.T @ points)
+    vectors = torch.linalg.eigh(points.T @ points).eigenvectors
     places = (points @ vectors[:, -2:]).numpy()[:, ::-1]
     if places.shape[1] < 2:
         places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))

@@ -6,7 +6,8 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -119,7 +120,8 @@ def serve(
                 file=sys.stderr,
             )
         url = f"{scheme}://{host}:{listener.getsockname()[1]}/"
-        asyncio.run(_until_signal(config, listener, lambda: ready(url)))
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            runner.run(_until_signal(config, listener, lambda: ready(url)))
 
 
 def _bind(address: Address) -> socket.socket:
@@ -140,7 +142,8 @@ def _bind(address: Address) -> socket.socket:
         listener.close()
         reason = error.strerror or error
         raise ReltuckerError(
-            f"port {address.port} of {address.host} cannot be used ({reason}); choose another --port"
+            f"port {address.port} of {address.host} cannot be used ({reason}); "
+            "choose another --port"
         ) from None
     return listener
 
@@ -148,10 +151,10 @@ def _bind(address: Address) -> socket.socket:
 class _Server(uvicorn.Server):
     """Leaves signals alone: one is the ordinary end of a server, not raised once more."""
 
-    def capture_signals(self):  # type: ignore[no-untyped-def]
-        import contextlib
-
-        return contextlib.nullcontext()
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Nothing to capture."""
+        yield
 
 
 async def _until_signal(
