@@ -21,6 +21,7 @@ from reltucker.cli import (
     predict,
     resume,
     search,
+    serve,
     study,
     train,
 )
@@ -40,6 +41,7 @@ app.command("inspect")(inspect.command)
 app.command("compare")(compare.command)
 app.command("predict")(predict.command)
 app.command("export")(export.command)
+app.command("serve")(serve.command)
 
 
 def _show_version(is_asked: bool) -> None:

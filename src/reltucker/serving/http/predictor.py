@@ -1,0 +1,236 @@
+"""A run that is served: model, graph and everything that answers need, made before the first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from reltucker.errors import NameNotFoundError, ReltuckerError
+from reltucker.evaluation import break_down, rank_split, sampled
+from reltucker.graph import Direction, KnowledgeGraph, SplitName
+from reltucker.model import RelationalTucker
+from reltucker.serving.http.names import IndexedVocabulary
+from reltucker.serving.prediction import Question, answer, parse_question
+
+DIRECTIONS: tuple[Direction, ...] = ("subject", "relation", "object")
+RANKED = 2_000
+"""Triples that the results by relation are taken from at the most: they are made at the start."""
+MAPPED = 5_000
+"""Entities on the map: the most frequent."""
+MATRIX = 256
+"""Rows and columns of a mixing matrix as it is sent."""
+
+Row = dict[str, Any]
+
+
+class OpenedRun(Protocol):
+    """What is needed of a run; `reltucker.run.Run` has it."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def graph(self) -> KnowledgeGraph: ...
+    @property
+    def model(self) -> RelationalTucker: ...
+    @property
+    def result(self) -> dict[str, Any] | None: ...
+
+    def epochs(self) -> list[dict[str, Any]]: ...
+    def describe(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Options:
+    """How questions are answered; those with equal options are answered together."""
+
+    top: int = 10
+    known: bool = False
+    held_out: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """A served run. Nothing in it changes after it was made."""
+
+    name: str
+    model: RelationalTucker
+    graph: KnowledgeGraph
+    entities: IndexedVocabulary
+    relations: IndexedVocabulary
+    summary: Row
+    sizes: Row
+    epochs: list[Row]
+    results: Row
+    density: Row
+    maps: Mapping[str, list[Row]]
+
+    @classmethod
+    def of(cls, run: OpenedRun, name: str) -> "Predictor":
+        """Read the run and make its indexes."""
+        plain, model = run.graph, run.model
+        counts = np.bincount(plain.train[:, [0, 2]].ravel(), minlength=len(plain.entities))
+        entities = IndexedVocabulary(plain.entities, counts)
+        counts = np.bincount(plain.train[:, 1], minlength=len(plain.relations))
+        relations = IndexedVocabulary(plain.relations, counts)
+        graph = replace(plain, entities=entities, relations=relations)
+        for direction in DIRECTIONS:
+            graph.answers(direction)
+        results = _results(model, graph)
+        sizes = run.describe()
+        summary = {
+            "name": name,
+            "graph": graph.name,
+            "model": sizes["model"],
+            "entities": len(entities),
+            "relations": len(relations),
+            "triples": {split: len(graph.split(split)) for split in ("train", "valid", "test")},
+            "effective_parameters": sizes["effective_parameters"],
+            "figures": _figures(run.result),
+        }
+        density = model.core.nonzero_by_slice().cpu().numpy() / model.core.entity_dim**2
+        return cls(
+            name=name,
+            model=model,
+            graph=graph,
+            entities=entities,
+            relations=relations,
+            summary=summary,
+            sizes=sizes,
+            epochs=run.epochs(),
+            results=results,
+            density={"density": model.core.density(), "slices": density.tolist()},
+            maps={
+                "entity": _map(model.E, entities, graph.seen_entities),
+                "relation": _map(model.R, relations, graph.seen_relations),
+            },
+        )
+
+    def vocabulary(self, kind: str) -> IndexedVocabulary:
+        """The entities or the relations."""
+        return self.relations if kind == "relation" else self.entities
+
+    def find(self, name: str, kind: str) -> int:
+        """The id of a name or label that occurs in train."""
+        vocabulary = self.vocabulary(kind)
+        number = vocabulary.find(name)
+        if number >= (
+            self.graph.seen_relations if kind == "relation" else self.graph.seen_entities
+        ):
+            raise NameNotFoundError(f"nothing was learned about the {kind} {name[:120]!r}")
+        return number
+
+    def parse(self, questions: Sequence[Sequence[str | None]]) -> list[Question]:
+        """Names to questions; a mistake is told with the number of its question."""
+        parsed = []
+        for number, question in enumerate(questions, start=1):
+            try:
+                parsed.append(parse_question(self.graph, *question))
+            except ReltuckerError as error:
+                raise type(error)(f"question {number}: {error}") from None
+        return parsed
+
+    def answers(self, questions: Sequence[Question], options: Options) -> list[list[Row]]:
+        """The best answers of every question."""
+        frame = answer(
+            self.model,
+            self.graph,
+            questions,
+            top=options.top,
+            known=options.known,
+            held_out=options.held_out,
+        )
+        found: list[list[Row]] = [[] for _ in questions]
+        for row in frame.iter_rows(named=True):
+            found[row.pop("question") - 1].append(row)
+        return found
+
+    def names(self, prefix: str, kind: str, limit: int) -> list[Row]:
+        """Names and labels in which a word begins with `prefix`."""
+        vocabulary = self.vocabulary(kind)
+        return [
+            {"name": vocabulary.name(i), "label": vocabulary.label(i), "count": int(weight)}
+            for i in vocabulary.complete(prefix, limit)
+            for weight in (vocabulary.weights[i],)
+        ]
+
+    def mixing(self, relation: str) -> Row:
+        """M_k (d_e, d_e) of a relation; where it is large, of each block of rows and columns the
+        entry with the largest absolute value."""
+        number = self.find(relation, "relation")
+        matrix = self.model.mixing_matrix(number).float().cpu().numpy()
+        step = -(-len(matrix) // MATRIX)
+        if step > 1:
+            side = -(-len(matrix) // step)
+            filled = np.zeros((side * step, side * step), dtype=np.float32)
+            filled[: len(matrix), : len(matrix)] = matrix
+            blocks = filled.reshape(side, step, side, step).swapaxes(1, 2).reshape(side, side, -1)
+            strongest = np.abs(blocks).argmax(axis=2, keepdims=True)
+            matrix = np.take_along_axis(blocks, strongest, axis=2)[..., 0]
+        return {
+            "relation": self.relations.name(number),
+            "label": self.relations.label(number),
+            "entity_dim": self.model.core.entity_dim,
+            "step": step,
+            "values": [[float(f"{value:.4g}") for value in row] for row in matrix.tolist()],
+        }
+
+
+def name_runs(paths: Sequence[Path]) -> list[str]:
+    """A name for each run: that of its folder, with a number where several have the same."""
+    names: list[str] = []
+    for path in paths:
+        stem = path.resolve().name or "run"
+        name, number = stem, 1
+        while name in names:
+            number += 1
+            name = f"{stem}-{number}"
+        names.append(name)
+    return names
+
+
+def _figures(result: dict[str, Any] | None) -> Row:
+    """What training ended with, without times."""
+    if result is None:
+        return {}
+    kept = ("best_epoch", "epochs", "seen", "standard", "paper")
+    return {key: result[key] for key in kept if key in result}
+
+
+def _results(model: RelationalTucker, graph: KnowledgeGraph) -> Row:
+    """Metrics by relation, on the test triples or else the validation triples."""
+    split: SplitName = "test" if len(graph.test) else "valid"
+    triples = sampled(graph.split(split), RANKED)
+    if not len(triples):
+        return {"split": split, "triples": 0, "metrics": {}, "relations": []}
+    ranking = rank_split(model, graph, split, triples=triples)
+    return {
+        "split": split,
+        "triples": len(triples),
+        "metrics": {name: metrics.to_dict() for name, metrics in ranking.metrics().items()},
+        "relations": break_down(ranking, graph, "relation"),
+    }
+
+
+@torch.no_grad()
+def _map(matrix: torch.Tensor, vocabulary: IndexedVocabulary, seen: int) -> list[Row]:
+    """The rows of the most frequent names in two dimensions: their first principal components."""
+    chosen = np.argsort(-vocabulary.weights[:seen], kind="stable")[:MAPPED]
+    points = matrix.detach()[torch.from_numpy(chosen).to(matrix.device)].double().cpu()
+    points = points - points.mean(dim=0)
+    vectors = torch.linalg.eigh(points.T @ points).eigenvectors
+    places = (points @ vectors[:, -2:]).numpy()[:, ::-1]
+    if places.shape[1] < 2:
+        places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
+    return [
+        {
+            "name": vocabulary.name(int(i)),
+            "label": vocabulary.label(int(i)),
+            "count": int(vocabulary.weights[i]),
+            "x": round(float(x), 6),
+            "y": round(float(y), 6),
+        }
+        for i, (x, y) in zip(chosen, places, strict=True)
+    ]
