@@ -19,7 +19,7 @@ from reltucker.serving.http.metrics import Metrics
 from reltucker.serving.http.model_thread import ModelThread, TooSlowError
 from reltucker.serving.http.neighbourhood import neighbourhood
 from reltucker.serving.http.predictor import Options, Predictor
-from reltucker.serving.http.static import read_page
+from reltucker.serving.http.static import KINDS, Vega, read_page
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schema.Problem, "description": description}
@@ -97,6 +97,15 @@ def _add_page(app: FastAPI) -> None:
             return Response(content, media_type=kind, headers={"cache-control": "no-cache"})
 
         app.add_route(path, get, methods=["GET"], include_in_schema=False)
+
+    vega = Vega()
+
+    async def charts(request: Request) -> Response:
+        script = await vega.read()
+        headers = {"cache-control": "max-age=3600"}
+        return Response(script, 200 if script else 503, headers, KINDS["js"])
+
+    app.add_route("/vega.js", charts, methods=["GET"], include_in_schema=False)
 
 
 def _routes(predictors: dict[str, Predictor], thread: ModelThread) -> APIRouter:

@@ -1,5 +1,7 @@
-"""The files of the page, from the package."""
+"""The files of the page, from the package, and Vega for its charts."""
 
+import asyncio
+import sys
 from importlib.resources import files
 
 KINDS = {
@@ -19,3 +21,26 @@ def read_page() -> dict[str, tuple[bytes, str]]:
             path = "/" if file.name == "index.html" else f"/{file.name}"
             found[path] = (file.read_bytes(), kind)
     return found
+
+
+class Vega:
+    """Vega, Vega-Lite and Vega-Embed as one script. It is made when it is first asked for, which
+    takes seconds: in another process, for it would hold the interpreter of this one."""
+
+    code = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
+
+    def __init__(self) -> None:
+        self._making: asyncio.Task[bytes] | None = None
+
+    async def read(self) -> bytes:
+        """The script; empty where it cannot be made."""
+        if self._making is None:
+            self._making = asyncio.create_task(self._make())
+        return await asyncio.shield(self._making)
+
+    async def _make(self) -> bytes:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-c", self.code, stdout=asyncio.subprocess.PIPE
+        )
+        script, _ = await process.communicate()
+        return b"" if process.returncode else script
