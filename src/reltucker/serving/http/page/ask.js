@@ -126,14 +126,14 @@ async function answers(run, params, signal) {
     heading,
     help("Best first. ", isCalibrated
       ? "The probability says how often such a fact is true; it was fitted on facts held back from training."
-      : "The score orders the answers of one question; it is no probability. This model has none: `reltucker calibrate` makes them."),
+      : ["The score orders the answers of one question; it is no probability. This model has none: ", make("code", {}, "reltucker calibrate"), " makes them."]),
     table("Answers", [
       ["Answer", (row) => link(onwards(row), labelled(row.label, row.answer))],
       ["Rank", (row) => number(row.rank), "number"],
       ...(isCalibrated ? [["Probability", (row) => probability(row.probability)]] : []),
       ["Score", (row) => number(row.score), "number wide"],
       ["In the graph?", (row) => badge(row.known)],
-      ["", why],
+      ["Reasons", why],
     ], found),
   ];
 }

@@ -93,7 +93,7 @@ function review(run, facts) {
       ...(isCalibrated ? [["Probability", (fact) => probability(fact.probability)]] : []),
       ["Score", (fact) => number(fact.score), "number wide"],
       ["Is it true?", buttons],
-      ["", (fact) => link(to("why", { s: fact.subject, r: fact.relation, o: fact.object }), "Why?", make("span", { class: "unseen" }, " ", triple(fact)))],
+      ["Reasons", (fact) => link(to("why", { s: fact.subject, r: fact.relation, o: fact.object }), "Why?", make("span", { class: "unseen" }, " ", triple(fact)))],
     ], rows) : make("p", {}, "No fact fits this filter."));
     tell();
   };

@@ -27,7 +27,7 @@ export async function around(place, run, name, signal) {
       make("ul", { class: "chips" }, relations.map((fact) => {
         const isSubject = fact.subject === found.name;
         const params = isSubject ? { s: found.name, r: fact.relation } : { r: fact.relation, o: found.name };
-        const parts = [named(found.label, 30), " · ", named(fact.relation_label, 40), " · ?"];
+        const parts = [named(found.label, 30), " · ", named(fact.relation_label, 40), " · ", "?"];
         return make("li", {}, link(to("ask", params), isSubject ? parts : parts.reverse()));
       })),
       await alike(run, found.name, signal),
@@ -82,7 +82,7 @@ function picture(centre, facts, width) {
     const key = JSON.stringify([other, fact.known]);
     const label = isSubject ? fact.object_label : fact.subject_label;
     if (!groups.has(key)) groups.set(key, { other, label, known: fact.known, relations: [] });
-    groups.get(key).relations.push(`${isSubject ? "" : "← "}${shorten(fact.relation_label, 24)}${isSubject ? " →" : ""}`);
+    groups.get(key).relations.push([shorten(fact.relation_label, 24), isSubject]);
   }
   const edges = [...groups.values()];
   const isNarrow = width < NARROW;
@@ -94,17 +94,20 @@ function picture(centre, facts, width) {
     const angle = (2 * Math.PI * (n + 0.5)) / edges.length - Math.PI / 2;
     return { x: w / 2 + (w / 2 - 170) * Math.cos(angle), y: h / 2 + (h / 2 - 30) * Math.sin(angle) };
   });
+  const lines = [];
   const parts = edges.map((edge, n) => {
     const { x, y } = spots[n];
     const kind = edge.known ? "known" : "predicted";
     const isLeft = !isNarrow && x < w / 2 - 1;
     const path = isNarrow ? `M${root.x} ${root.y}V${y}H${x}` : `M${root.x} ${root.y}L${x} ${y}`;
-    const relation = shorten(edge.relations.join(", "), isNarrow ? 34 : 40);
+    // An arrow points from the subject to the object of the fact, as they stand in the picture.
+    const arrow = ([name, isSubject]) => isSubject === isLeft ? `← ${name}` : `${name} →`;
+    const relation = shorten(edge.relations.map(arrow).join(", "), isNarrow ? 34 : 40);
     const middle = { x: root.x + 0.62 * (x - root.x), y: root.y + 0.62 * (y - root.y) - 4 };
     const text = (at, content, more) =>
       draw("text", { x: at.x, y: at.y, ...more }, draw("tspan", {}, content));
+    lines.push(draw("path", { d: path, class: `edge ${kind}` }));
     return [
-      draw("path", { d: path, class: `edge ${kind}` }),
       isNarrow
         ? text({ x: x + 12, y: y + 19 }, relation, { class: "relation" })
         : text(middle, relation, { class: "relation", "text-anchor": "middle" }),
@@ -119,6 +122,7 @@ function picture(centre, facts, width) {
     viewBox: `0 0 ${w} ${h}`, class: "graph", role: "group",
     "aria-label": `Graph around ${shorten(centre.label, 200)}; the table below has the same facts`,
   },
+  lines, // below all texts
   parts,
   draw("circle", { cx: root.x, cy: root.y, r: 10, class: "node centre" }),
   draw("text", {

@@ -78,8 +78,8 @@ addEventListener("hashchange", () => {
 await load(main, "the models", current.signal, async () => {
   runs = await api("runs");
   choice.replaceChildren(...runs.map((run) =>
-    make("option", { value: run.name }, `${run.name} (${run.model}, ${run.graph})`)));
+    make("option", { value: run.name }, run.name === run.model ? run.name : `${run.name} (${run.model})`)));
   document.getElementById("run-choice").hidden = false;
-  render();
+  setTimeout(render); // once `load` has left the place
   return null;
 });

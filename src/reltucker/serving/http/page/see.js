@@ -73,12 +73,12 @@ async function map(place, { run, signal }, kind) {
       params: [{ name: "zoom", select: "interval", bind: "scales" }],
       encoding: {
         x: axis("x"), y: axis("y"),
-        size: { field: "count", type: "quantitative", scale: { type: "sqrt", range: [20, 400] }, legend: { title: "facts" } },
+        size: { field: "count", type: "quantitative", scale: { type: "sqrt", range: [20, 300] }, legend: null },
         tooltip: [{ field: "label", title: "name" }, { field: "count", title: "facts" }],
       },
     };
     const names = {
-      transform: [{ window: [{ op: "rank", as: "place" }], sort: [{ field: "count", order: "descending" }] }, { filter: "datum.place <= 30" }],
+      transform: [{ window: [{ op: "rank", as: "place" }], sort: [{ field: "count", order: "descending" }] }, { filter: `datum.place <= ${kind === "entity" ? 12 : 40}` }],
       mark: { type: "text", dy: -9, limit: 110, fontSize: 11 },
       encoding: { x: axis("x"), y: axis("y"), text: { field: "label" } },
     };
@@ -182,6 +182,7 @@ async function results(place, { run, signal }) {
         text: `${MRR} The number beside a bar is how many questions it rests on: few questions tell little.`,
         columns: [["Relation", "label"], ["Questions", "questions"], ["MRR", "mrr"], ["First ten", "hits"]],
         spec: {
+          height: 30 + 22 * shown.length,
           encoding: { y: { field: "label", type: "nominal", sort: null, title: null, axis: { labelLimit: 130 } }, x: { field: "mrr", type: "quantitative", title: "MRR", scale: { domain: [0, 1] } } },
           layer: [
             { mark: { type: "bar" }, encoding: { tooltip: [{ field: "label", title: "relation" }, { field: "mrr", format: ".3" }, { field: "hits", format: ".1%", title: "first ten" }, { field: "questions" }] } },
@@ -204,18 +205,18 @@ async function calibration(place, { run, signal }) {
       return [heading("Calibration"), make("p", {}, "This model has no probabilities. ", make("code", {}, "reltucker calibrate RUN"), " makes them where facts were held back from training.")];
     }
     const { bins, ...figures } = found.reliability;
-    const rows = bins.filter((bin) => bin.triples > 0);
+    const rows = bins.filter((bin) => bin.count > 0);
     return [
       heading("Calibration"),
       figure({
         title: "Do the probabilities hold?", rows, signal,
         text: "Of all facts to which the model gives about 70 %, about 70 % should be true. On the diagonal they are; larger points rest on more facts.",
-        columns: [["Probability given", "probability"], ["Share that is true", "share"], ["Facts", "triples"]],
+        columns: [["Probability given", "mean_probability"], ["Share that is true", "share_true"], ["Facts", "count"]],
         spec: {
           height: 320,
           encoding: {
-            x: { field: "probability", type: "quantitative", title: "probability given", axis: { format: "%" }, scale: { domain: [0, 1] } },
-            y: { field: "share", type: "quantitative", title: "share that is true", axis: { format: "%" }, scale: { domain: [0, 1] } },
+            x: { field: "mean_probability", type: "quantitative", title: "probability given", axis: { format: "%" }, scale: { domain: [0, 1] } },
+            y: { field: "share_true", type: "quantitative", title: "share that is true", axis: { format: "%" }, scale: { domain: [0, 1] } },
           },
           layer: [
             { data: { values: [{ a: 0 }, { a: 1 }] }, mark: { type: "line", strokeDash: [4, 4], opacity: 0.6 }, encoding: { x: { field: "a", type: "quantitative" }, y: { field: "a", type: "quantitative" } } },
@@ -223,8 +224,8 @@ async function calibration(place, { run, signal }) {
             {
               mark: { type: "point", filled: true, opacity: 1 },
               encoding: {
-                size: { field: "triples", type: "quantitative", legend: { title: "facts" }, scale: { range: [30, 300] } },
-                tooltip: [{ field: "probability", format: ".1%", title: "given" }, { field: "share", format: ".1%", title: "true" }, { field: "triples", title: "facts" }],
+                size: { field: "count", type: "quantitative", legend: { title: "facts" }, scale: { range: [30, 300] } },
+                tooltip: [{ field: "mean_probability", format: ".1%", title: "given" }, { field: "share_true", format: ".1%", title: "true" }, { field: "count", title: "facts" }],
               },
             },
           ],
@@ -268,11 +269,11 @@ async function compared(place, { runs, run, signal }) {
   place.append(figure({
     title: "Skyline: quality and size", rows: marked, signal,
     text: "Further up is better, further left is smaller. Models on the line are on the skyline: none that is as small does better.",
-    columns: [["Run", "name"], ["Parameters", "parameters"], ["MRR", "mrr"], ["", "kind"]],
+    columns: [["Run", "name"], ["Parameters", "parameters"], ["MRR", "mrr"], ["Skyline", "kind"]],
     spec: {
       height: 320,
       encoding: {
-        x: { field: "parameters", type: "quantitative", title: "parameters", scale: { type: "log", nice: true, padding: 30 }, axis: { format: "~s", tickCount: 4 } },
+        x: { field: "parameters", type: "quantitative", title: "parameters", scale: { type: "log", nice: false, padding: 40 }, axis: { format: "~s", tickCount: 4 } },
         y: { field: "mrr", type: "quantitative", title: "MRR", scale: { zero: false, padding: 25 } },
       },
       layer: [
