@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.installed
 	@$(BIN)/reltucker demo
 
-test: $(VENV)/.installed-dev
+test: $(VENV)/.installed-dev $(VENV)/.browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -25,12 +25,19 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing reltucker (the first time takes a few minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[serve]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "installing the test tools"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# Tests of the page run in a browser, and are skipped with a reason where there is none.
+$(VENV)/.browser: | $(VENV)/bin/python
+	@command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 || \
+		echo "chromium cannot be installed here, so the page is not tested"
 	@touch $@
 
 clean:

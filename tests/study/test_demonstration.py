@@ -7,7 +7,7 @@ import pytest
 
 from reltucker.errors import RunError
 from reltucker.study import demonstration
-from reltucker.study.demonstration import demonstrate
+from reltucker.study.demonstration import demonstrate, questions_to_try
 
 
 def test_the_demo_compares_its_runs_and_answers_questions(
@@ -34,6 +34,14 @@ def test_the_demo_compares_its_runs_and_answers_questions(
     assert {"best.png", "training.png", "mixing-a-mother.png", "mixing-b-parent.png"} <= pictures
     document = json.loads((tmp_path / "demo" / "comparison.json").read_text())
     assert set(document["tables"]) >= {"best", "differences", "predictions", "relations", "cost"}
+
+    asked = questions_to_try(best)
+    assert [set(question) for question in asked] == [
+        {"subject", "relation"},
+        {"relation", "object"},
+        {"subject", "object"},
+    ]
+    assert all(len(best.predict(**question, held_out=True)) == 10 for question in asked)
 
     # A folder that is not of this demo is left alone; one that is, made anew.
     demonstrate(tmp_path / "demo", say=said.append, progress=False)

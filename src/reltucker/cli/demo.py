@@ -1,25 +1,32 @@
 """`reltucker demo`: the whole way once, on the built-in graph."""
 
+import shlex
 import shutil
 import sys
 import time
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlencode
 
 from typer import Option
 
 from reltucker.cli.output import console
 
+PAGE = "http://127.0.0.1:8000/"
+"""Where `serve` shows the page, unless it is told otherwise."""
+PLACES = ("subject", "relation", "object")
+
 
 def command(out: Annotated[Path, Option(help="The folder to write")] = Path("demo")) -> None:
     """Train, compare and question models on a built-in graph.
 
-    Writes a report with pictures, OUT/report.html.
+    Writes a report with pictures, OUT/report.html, and ends with the command that shows the models
+    on a page, and three questions to try there.
 
     Example: reltucker demo --out demo
     """
     from reltucker.progress import error_console
-    from reltucker.study.demonstration import demonstrate
+    from reltucker.study.demonstration import RUNS, demonstrate, questions_to_try
 
     began = time.monotonic()
     log = error_console()
@@ -33,4 +40,11 @@ def command(out: Annotated[Path, Option(help="The folder to write")] = Path("dem
     if program.endswith("__main__.py"):
         program = "python -m reltucker"
     screen.print(f"ask it: {program} predict {run.path} '{subject}' {relation} '?' --held-out")
+    others = (out / name for name in RUNS if out / name != run.path)
+    print("see it:", shlex.join([program, "serve", *map(str, (run.path, *others))]))
+    print("and try there:")
+    for question in questions_to_try(run):
+        text = ", ".join(question.get(place, "?") for place in PLACES)
+        asked = urlencode({place[0]: name for place, name in question.items()})
+        print(f"  {text}: {PAGE}#/ask?{asked}")
     log.print(f"the demo took {time.monotonic() - began:.0f} s", markup=False)

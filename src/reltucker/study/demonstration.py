@@ -121,6 +121,18 @@ def held_out_predictions(run: Run, model: str) -> Table:
     return Table(f"{model} asked for facts that it has not seen", columns, rows)
 
 
+def questions_to_try(run: Run) -> list[dict[str, str]]:
+    """Three questions about held-out facts of frequent relations, each with another place open."""
+    graph = run.graph
+    _, first, counts = np.unique(graph.test[:, 1], return_index=True, return_counts=True)
+    chosen = first[np.argsort(-counts, kind="stable")[:3]]
+    asked = []
+    for row, fact in enumerate(graph.named(graph.test[chosen]).to_dicts()):
+        fact.pop(("object", "subject", "relation")[row])
+        asked.append(fact)
+    return asked
+
+
 def mixing_matrices(fits: Fits) -> Part:
     """|M_k| of the same relations in every model."""
     charts = {}
