@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from reltucker.cli import options, output
-from reltucker.cli.score import table
+from reltucker.cli.score import tables
 from reltucker.errors import ReltuckerError
 
 
@@ -60,7 +60,7 @@ def command(
         scored = opened.score([question], progress=False)
         if out is not None:
             write_answers(scored, out)
-        output.show(json, scored.to_dicts(), *([table(scored)] if out is None else []))
+        output.show(json, scored.to_dicts(), *(tables(scored, opened.graph) if out is None else []))
         return
     else:
         answers = opened.predict(*question, top=top, known=known, held_out=held_out)
