@@ -42,6 +42,10 @@ _EPOCHS = "At most so many epochs"
 Epochs = Annotated[int | None, Option(help=_EPOCHS, show_default="200")]
 PresetEpochs = Annotated[int | None, Option(help=_EPOCHS, show_default="the preset's")]
 Labels = Annotated[str | None, Option(metavar="FILE", help="A table of (id, name), for display")]
+RunLabels = Annotated[
+    Path | None, Option("--labels", metavar="FILE", help="A table of (id, name), or RDF labels")
+]
+Language = Annotated[str, Option(metavar="TAG", help="Of labels that come from RDF")]
 FixedSettings = Annotated[
     list[str] | None,
     Option("--set", metavar="KEY=VALUE", help="A setting that is not searched; repeatable"),
@@ -51,6 +55,9 @@ Protocol = Annotated[choices.Protocol, Option(help="The protocol of the figures 
 Relations = Annotated[
     list[str] | None,
     Option("--relation", help="A relation to draw; repeatable", show_default="the most frequent"),
+]
+Answers = Annotated[
+    Path | None, Option("--out", help="Write the answers to this .tsv, .csv or .parquet file")
 ]
 Workers = Annotated[int, Option(min=1, help="Processes on this machine")]
 

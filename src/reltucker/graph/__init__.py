@@ -1,15 +1,17 @@
 """A knowledge graph comes in: readers, vocabulary, splits, answer index, catalog, families."""
 
-from reltucker.graph.answers import COLUMNS, AnswerIndex, AnswerRows, Direction
+from reltucker.graph.answers import COLUMNS, AnswerIndex, AnswerRows, Direction, IntArray
 from reltucker.graph.building import GraphWarning
 from reltucker.graph.description import KINDS, describe_graph, relation_kinds
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
+from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
 from reltucker.graph.loading import load_graph
-from reltucker.graph.sources import GraphSource, read_names
+from reltucker.graph.sources import GraphSource, TripleSource, read_names
 from reltucker.graph.vocabulary import Vocabulary
 
 __all__ = [
     "COLUMNS",
+    "DEFAULT_LANGUAGE",
     "KINDS",
     "SPLITS",
     "AnswerIndex",
@@ -17,11 +19,14 @@ __all__ = [
     "Direction",
     "GraphSource",
     "GraphWarning",
+    "IntArray",
     "KnowledgeGraph",
     "SplitName",
+    "TripleSource",
     "Vocabulary",
     "describe_graph",
     "load_graph",
+    "read_labels",
     "read_names",
     "relation_kinds",
 ]
