@@ -10,6 +10,7 @@ import typer
 
 from reltucker import __version__
 from reltucker.cli import (
+    calibrate,
     compare,
     data,
     demo,
@@ -20,6 +21,7 @@ from reltucker.cli import (
     merge,
     predict,
     resume,
+    score,
     search,
     serve,
     study,
@@ -40,6 +42,8 @@ app.command("describe-model")(describe_model.command)
 app.command("inspect")(inspect.command)
 app.command("compare")(compare.command)
 app.command("predict")(predict.command)
+app.command("score")(score.command)
+app.command("calibrate")(calibrate.command)
 app.command("export")(export.command)
 app.command("serve")(serve.command)
 

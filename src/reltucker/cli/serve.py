@@ -5,6 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from reltucker.cli import options
 from reltucker.errors import ReltuckerError
 
 
@@ -23,6 +24,8 @@ def command(
     max_body: Annotated[int, Option(min=1, help="Bytes of a request")] = 1 << 20,
     max_requests: Annotated[int, Option(min=1, help="Requests at the same time")] = 256,
     time_limit: Annotated[float, Option(min=0.1, help="Seconds of a request")] = 30.0,
+    labels: options.RunLabels = None,
+    language: options.Language = "en",
 ) -> None:
     """Answer questions over HTTP, and show a page.
 
@@ -45,7 +48,7 @@ def command(
     address = Address(host, port, read_token(token_file), tls_certificate, tls_key)
     limits = Limits(max_body, max_requests, time_limit)
     serve(
-        [open_run(run) for run in runs],
+        [open_run(run, labels=labels, language=language) for run in runs],
         address,
         limits,
         lambda url: print(f"serving at {url}", flush=True),

@@ -1,12 +1,12 @@
 """A knowledge graph comes in: readers, vocabulary, splits, answer index, catalog, families."""
 
-from reltucker.graph.answers import COLUMNS, AnswerIndex, AnswerRows, Direction
+from reltucker.graph.answers import COLUMNS, AnswerIndex, AnswerRows, Direction, IntArray
 from reltucker.graph.building import GraphWarning
 from reltucker.graph.description import KINDS, describe_graph, relation_kinds
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
 from reltucker.graph.loading import load_graph
-from reltucker.graph.sources import GraphSource, read_names
+from reltucker.graph.sources import GraphSource, TripleSource, read_names
 from reltucker.graph.vocabulary import Vocabulary
 
 __all__ = [
@@ -19,8 +19,10 @@ __all__ = [
     "Direction",
     "GraphSource",
     "GraphWarning",
+    "IntArray",
     "KnowledgeGraph",
     "SplitName",
+    "TripleSource",
     "Vocabulary",
     "describe_graph",
     "load_graph",

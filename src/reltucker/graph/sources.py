@@ -49,11 +49,14 @@ GraphSource: TypeAlias = TripleSource | Mapping[SplitName, TripleSource]
 
 
 def read_names(
-    path: Path, columns: Columns = TRIPLES, others: tuple[str, ...] = ()
+    source: TripleSource, columns: Columns = TRIPLES, others: tuple[str, ...] = ()
 ) -> pl.DataFrame:
-    """The rows of a file of triples in any format, or of another kind in a table's, as they stand;
+    """The rows of triples, or of a file of another kind in a table's format, as they stand;
     `others` are endings that somebody else reads."""
-    table = read_file(path, columns, others)
+    if isinstance(source, str | PathLike):
+        table = read_file(Path(source), columns, others)
+    else:
+        table = read_rows(source)
     if table.frame.select(pl.any_horizontal(bad_names(pl.all()).any())).item():
         table.examine()
     return table.frame

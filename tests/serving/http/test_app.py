@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,6 +55,34 @@ def test_answers_are_those_of_the_run(
         for row in (*found, *expected):
             row["score"] = pytest.approx(row["score"], abs=1e-5)
         assert found == expected
+
+
+def test_scores_are_those_of_the_run(client: Client, run: Run) -> None:
+    triples = [("e9", "r1", HOSTILE[0]), ("Entity 6", "r0", "e9"), ("e9", "r3", "e31")]
+    found = client.post(f"{RUN}/score", {"triples": triples}).json()["triples"]
+    assert found == run.score(triples, progress=False).to_dicts()
+    assert found[2]["score"] is None
+    reply = client.post(f"{RUN}/score", {"triples": [*triples, ("e9", "r1", "nobody")]})
+    assert reply.status == 422
+    assert reply.json()["detail"].startswith("row 4: no entity is called 'nobody'")
+
+
+def test_calibration_is_told(client: Client, run: Run) -> None:
+    assert run.calibration is not None
+    found = client.get(f"{RUN}/calibration").json()
+    assert found["reliability"] == run.calibration.to_dict()["reliability"]
+    assert found["threshold"] == run.calibration.threshold
+    assert client.get("/api/runs").json()[0]["calibrated"] is True
+
+
+def test_without_calibration_there_is_no_probability(predictor: Predictor) -> None:
+    plain = replace(predictor, calibration=None)
+    with Client(make_app([plain])) as client:
+        ((answer, *_),) = client.post(f"{RUN}/predict", {"questions": [ASKED]}).json()["answers"]
+        reply = client.get(f"{RUN}/calibration")
+    assert answer["probability"] is None
+    assert reply.status == 422
+    assert "`reltucker calibrate` makes them" in reply.json()["detail"]
 
 
 def test_questions_that_wait_are_answered_together(predictor: Predictor, run: Run) -> None:

@@ -21,6 +21,8 @@ from reltucker.serving.http.neighbourhood import neighbourhood
 from reltucker.serving.http.predictor import Options, Predictor
 from reltucker.serving.http.static import KINDS, Vega, read_page
 
+DETAIL = 500
+"""Characters of a message, in which names may be long."""
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schema.Problem, "description": description}
     for status, description in {
@@ -139,6 +141,11 @@ def _routes(predictors: dict[str, Predictor], thread: ModelThread) -> APIRouter:
         """How well held-out triples are ranked, by relation."""
         return _json(run.results)
 
+    @router.get("/runs/{run}/calibration", tags=["runs"], response_model=schema.Calibrated)
+    async def calibration(run: Chosen) -> Any:
+        """How far the probabilities hold."""
+        return _json(run.reliability())
+
     @router.get("/runs/{run}/core", tags=["model"], response_model=schema.Core)
     async def core(run: Chosen) -> Any:
         """Where the core is dense."""
@@ -184,6 +191,11 @@ def _routes(predictors: dict[str, Predictor], thread: ModelThread) -> APIRouter:
         parts = [question.parts() for question in body.questions]
         return _json({"answers": await thread.ask(run, options, lambda: run.parse(parts))})
 
+    @router.post("/runs/{run}/score", tags=["questions"], response_model=schema.Scores)
+    async def score(run: Chosen, body: schema.Triples) -> Any:
+        """Scores, probabilities and ranks of whole triples."""
+        return _json({"triples": await thread.run(lambda: run.score(body.triples))})
+
     return router
 
 
@@ -194,7 +206,7 @@ def _json(document: Any, status: int = 200) -> Response:
 
 def _problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
     # Names in a message may hold what UTF-8 cannot.
-    detail = detail.encode("utf-8", "replace").decode("utf-8")
+    detail = detail[:DETAIL].encode("utf-8", "replace").decode("utf-8")
     response = _json({"detail": detail}, status)
     response.headers.update(headers or {})
     return response

@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from reltucker.graph import COLUMNS, Direction
 from reltucker.serving.http.predictor import Options, Predictor, Row
+from reltucker.serving.naming import find_id
 from reltucker.serving.prediction import Question
 
 SIDES: tuple[Direction, Direction] = ("object", "subject")
@@ -15,7 +16,7 @@ ASKED = 20
 def neighbourhood(run: Predictor, name: str, known: int, predicted: int) -> Row:
     """At most so many facts of either kind; known ones of many relations rather than of one."""
     graph = run.graph
-    entity = run.find(name, "entity")
+    entity = find_id(graph, "subject", name)
     found, questions = [], []
     for direction in SIDES:
         triples = _facts(run, entity, direction)
@@ -29,7 +30,7 @@ def neighbourhood(run: Predictor, name: str, known: int, predicted: int) -> Row:
     new: list[Row] = []
     if predicted and questions:
         answers = run.answers(questions, Options(top=3))
-        new = sorted((a for some in answers for a in some), key=lambda a: -a["score"])
+        new = sorted((a for some in answers for a in some), key=_order)
         new = list({(a["subject"], a["relation"], a["object"]): a for a in new}.values())
     return {
         "name": run.entities.name(entity),
@@ -37,10 +38,19 @@ def neighbourhood(run: Predictor, name: str, known: int, predicted: int) -> Row:
         "facts": len(facts),
         "known": [_labelled(run, *triple) for triple in graph.named(shown).iter_rows()],
         "predicted": [
-            {**_labelled(run, a["subject"], a["relation"], a["object"]), "score": a["score"]}
+            {
+                **_labelled(run, a["subject"], a["relation"], a["object"]),
+                "score": a["score"],
+                "probability": a["probability"],
+            }
             for a in new[:predicted]
         ],
     }
+
+
+def _order(answer: Row) -> tuple[float, float]:
+    """Most probable first; scores of several relations are compared where nothing else is there."""
+    return -(answer["probability"] or 0.0), -answer["score"]
 
 
 def _facts(run: Predictor, entity: int, direction: Direction) -> npt.NDArray[np.int64]:

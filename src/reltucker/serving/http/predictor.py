@@ -8,12 +8,14 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from reltucker.errors import NameNotFoundError, ReltuckerError
-from reltucker.evaluation import break_down, rank_split, sampled
+from reltucker.errors import ReltuckerError
+from reltucker.evaluation import Calibration, break_down, rank_split, sampled
 from reltucker.graph import Direction, KnowledgeGraph, SplitName
 from reltucker.model import RelationalTucker
 from reltucker.serving.http.names import IndexedVocabulary
+from reltucker.serving.naming import find_id, parse_triples
 from reltucker.serving.prediction import Question, answer, parse_question
+from reltucker.serving.scoring import score_triples
 
 DIRECTIONS: tuple[Direction, ...] = ("subject", "relation", "object")
 RANKED = 2_000
@@ -35,6 +37,8 @@ class OpenedRun(Protocol):
     def graph(self) -> KnowledgeGraph: ...
     @property
     def model(self) -> RelationalTucker: ...
+    @property
+    def calibration(self) -> Calibration | None: ...
     @property
     def result(self) -> dict[str, Any] | None: ...
 
@@ -60,6 +64,7 @@ class Predictor:
     graph: KnowledgeGraph
     entities: IndexedVocabulary
     relations: IndexedVocabulary
+    calibration: Calibration | None
     summary: Row
     sizes: Row
     epochs: list[Row]
@@ -88,6 +93,7 @@ class Predictor:
             "relations": len(relations),
             "triples": {split: len(graph.split(split)) for split in ("train", "valid", "test")},
             "effective_parameters": sizes["effective_parameters"],
+            "calibrated": run.calibration is not None,
             "figures": _figures(run.result),
         }
         density = model.core.nonzero_by_slice().cpu().numpy() / model.core.entity_dim**2
@@ -97,6 +103,7 @@ class Predictor:
             graph=graph,
             entities=entities,
             relations=relations,
+            calibration=run.calibration,
             summary=summary,
             sizes=sizes,
             epochs=run.epochs(),
@@ -111,16 +118,6 @@ class Predictor:
     def vocabulary(self, kind: str) -> IndexedVocabulary:
         """The entities or the relations."""
         return self.relations if kind == "relation" else self.entities
-
-    def find(self, name: str, kind: str) -> int:
-        """The id of a name or label that occurs in train."""
-        vocabulary = self.vocabulary(kind)
-        number = vocabulary.find(name)
-        if number >= (
-            self.graph.seen_relations if kind == "relation" else self.graph.seen_entities
-        ):
-            raise NameNotFoundError(f"nothing was learned about the {kind} {name[:120]!r}")
-        return number
 
     def parse(self, questions: Sequence[Sequence[str | None]]) -> list[Question]:
         """Names to questions; a mistake is told with the number of its question."""
@@ -141,11 +138,39 @@ class Predictor:
             top=options.top,
             known=options.known,
             held_out=options.held_out,
+            calibration=self.calibration,
         )
         found: list[list[Row]] = [[] for _ in questions]
         for row in frame.iter_rows(named=True):
             found[row.pop("question") - 1].append(row)
         return found
+
+    def score(self, triples: Sequence[Sequence[str]]) -> list[Row]:
+        """Named triples to scores, probabilities and ranks."""
+        ids = parse_triples(self.graph, [tuple(triple) for triple in triples], unseen=True)
+        frame = score_triples(self.model, self.graph, ids, calibration=self.calibration)
+        return frame.to_dicts()
+
+    def reliability(self) -> Row:
+        """How the probabilities were made, and how far they hold."""
+        if self.calibration is None:
+            raise ReltuckerError(
+                f"the run {self.name!r} has no probabilities; `reltucker calibrate` makes them"
+            )
+        found = self.calibration.to_dict()
+        return {
+            **{key: found[key] for key in ("split", "triples", "corrupted", "threshold")},
+            "reliability": found["reliability"],
+            "relations": [
+                {
+                    "relation": self.relations.name(int(k)),
+                    "label": self.relations.label(int(k)),
+                    "triples": own["triples"],
+                    "threshold": own["threshold"],
+                }
+                for k, own in found["relations"].items()
+            ],
+        }
 
     def names(self, prefix: str, kind: str, limit: int) -> list[Row]:
         """Names and labels in which a word begins with `prefix`."""
@@ -159,7 +184,7 @@ class Predictor:
     def mixing(self, relation: str) -> Row:
         """M_k (d_e, d_e) of a relation; where it is large, of each block of rows and columns the
         entry with the largest absolute value."""
-        number = self.find(relation, "relation")
+        number = find_id(self.graph, "relation", relation)
         matrix = self.model.mixing_matrix(number).float().cpu().numpy()
         step = -(-len(matrix) // MATRIX)
         if step > 1:

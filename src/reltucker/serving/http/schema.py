@@ -44,6 +44,7 @@ class Summary(BaseModel):
     relations: int
     triples: dict[str, int]
     effective_parameters: int
+    calibrated: bool = Field(description="whether answers have probabilities")
     figures: dict[str, Any] = Field(description="what training ended with")
 
 
@@ -92,6 +93,7 @@ class Answer(BaseModel):
     answer: str
     label: str
     score: float
+    probability: float | None = Field(description="null without calibration")
     known: bool
 
 
@@ -99,6 +101,44 @@ class Answers(BaseModel):
     """For each question its answers, best first."""
 
     answers: list[list[Answer]]
+
+
+class Triples(_Body):
+    """Named triples (subject, relation, object)."""
+
+    triples: Annotated[list[Triple], Field(min_length=1, max_length=MANY)]
+
+
+class Scored(BaseModel):
+    """A triple with its score and how it ranks among the answers to either question; null for
+    names that stand in valid or test only."""
+
+    subject: str
+    relation: str
+    object: str
+    score: float | None
+    probability: float | None
+    object_rank: float | None
+    subject_rank: float | None
+    known: bool
+
+
+class Scores(BaseModel):
+    """In the order of the triples."""
+
+    triples: list[Scored]
+
+
+class Calibrated(BaseModel):
+    """How probabilities were fitted, and how far they hold: by bins of the probability, on triples
+    that they were not fitted to."""
+
+    split: str
+    triples: int
+    corrupted: int
+    threshold: float
+    reliability: dict[str, Any]
+    relations: list[dict[str, Any]]
 
 
 class Epochs(BaseModel):
@@ -151,6 +191,7 @@ class Fact(BaseModel):
     object: str
     object_label: str
     score: float | None = None
+    probability: float | None = None
 
 
 class Neighbourhood(BaseModel):

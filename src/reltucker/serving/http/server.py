@@ -23,7 +23,7 @@ TOKEN = "RELTUCKER_TOKEN"
 TOKEN_LENGTH = 16
 """Characters that a token has at the least."""
 CONNECTIONS = 1_024
-GRACE = 5
+GRACE = 3
 """Seconds that running requests have when the server ends."""
 
 
