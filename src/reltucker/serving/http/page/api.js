@@ -9,8 +9,8 @@ export class Problem extends Error {
   }
 }
 
-/** JSON from a path of the API; with a body it is sent by POST. */
-export async function api(path, { body, signal } = {}) {
+/** The answer to a request; with a body it is sent by POST. */
+async function request(path, { body, signal }) {
   const headers = { accept: "application/json" };
   const token = sessionStorage.getItem("token");
   if (token) headers.authorization = `Bearer ${token}`;
@@ -23,9 +23,52 @@ export async function api(path, { body, signal } = {}) {
     if (signal?.aborted) throw error;
     throw new Problem(0, "The server does not answer. Is `reltucker serve` still running?");
   }
+  if (answer.ok) return answer;
   const document = await answer.json().catch(() => null);
-  if (answer.ok) return document;
   throw new Problem(answer.status, document?.detail ?? `The server answered with ${answer.status}.`);
+}
+
+/** JSON from a path of the API. */
+export async function api(path, options = {}) {
+  return (await request(path, options)).json();
+}
+
+/** Lines of JSON from a path of the API, each as soon as it comes. */
+export async function* lines(path, options) {
+  const answer = await request(path, options);
+  let rest = "";
+  for await (const text of chunks(answer.body.pipeThrough(new TextDecoderStream()))) {
+    const parts = (rest + text).split("\n");
+    rest = parts.pop();
+    yield* parts.map((part) => JSON.parse(part));
+  }
+}
+
+async function* chunks(stream) { // not every browser can loop over a stream itself
+  const reader = stream.getReader();
+  for (let { value, done } = await reader.read(); !done; { value, done } = await reader.read()) yield value;
+}
+
+/** The facts with the labels of their names. */
+export async function withLabels(run, facts, signal) {
+  const names = { entity: new Set(), relation: new Set() };
+  for (const fact of facts) {
+    for (const place of ["subject", "relation", "object"]) {
+      if (fact[place]) names[place === "relation" ? place : "entity"].add(fact[place]);
+    }
+  }
+  const found = {};
+  for (const [kind, some] of Object.entries(names)) {
+    const given = [...some];
+    const { labels } = given.length ? await api(of(run, "labels"), { body: { kind, names: given }, signal }) : { labels: [] };
+    found[kind] = new Map(given.map((name, n) => [name, labels[n]]));
+  }
+  return facts.map((fact) => ({
+    ...fact,
+    subject_label: found.entity.get(fact.subject),
+    relation_label: found.relation.get(fact.relation),
+    object_label: found.entity.get(fact.object),
+  }));
 }
 
 /** The path of something of a run, with a query of what is not empty. */

@@ -1,7 +1,7 @@
 /** Ask: a question with one open place, its answers, and what is around an entity. */
 
 import { go, to } from "./address.js";
-import { api, load, of } from "./api.js";
+import { api, load, of, withLabels } from "./api.js";
 import { NameField } from "./combobox.js";
 import { announce, badge, count, help, labelled, link, make, named, number, probability, table } from "./dom.js";
 import { around } from "./neighbourhood.js";
@@ -106,14 +106,17 @@ async function answers(run, params, signal) {
   const asked = { subject: params.s, relation: params.r, object: params.o };
   const body = {
     questions: [asked], top: Number(params.top ?? 10), known: !params.new,
-    ...(params.range && { in_range: true }),
-    ...(params.wr && params.wo && { where: [`${params.wr}=${params.wo}`] }),
   };
-  const found = (await api(of(run, "predict"), { body, signal })).answers[0];
   const open = PLACES.find((place) => !asked[place]);
+  if (open !== "relation") { // whose kind is its own
+    body.in_range = Boolean(params.range);
+    body.where = params.wr && params.wo ? [`${params.wr}=${params.wo}`] : [];
+  }
+  const found = (await api(of(run, "predict"), { body, signal })).answers[0];
+  const [question] = await withLabels(run, [found[0] ?? asked], signal);
   announce(`${count(found.length, "answer")}.`);
   const heading = make("h2", { id: "results", tabindex: "-1" },
-    triple(found.length ? found[0] : asked, open));
+    triple(question, open));
   if (!found.length) {
     return [heading, make("p", {}, "There is no answer that is left. Ask for known facts, too, or limit the answers less.")];
   }

@@ -1,7 +1,7 @@
 /** Discover: facts that the graph does not hold and the model believes in. */
 
 import { go, to } from "./address.js";
-import { api, load, of } from "./api.js";
+import { Problem, lines, load, of, withLabels } from "./api.js";
 import { NameField } from "./combobox.js";
 import { triple } from "./ask.js";
 import { announce, count, help, labelled, link, make, number, probability, table } from "./dom.js";
@@ -42,8 +42,13 @@ export async function show(root, { run, params, signal }) {
       ...(params.e && { entities: [params.e] }),
       ...(params.least && { min_probability: Number(params.least) / 100 }),
     };
-    const found = await api(of(run, "discover"), { body, signal });
-    return review(run, found.facts ?? found);
+    const facts = [];
+    for await (const line of lines(of(run, "discover"), { body, signal })) {
+      if (line.error) throw new Problem(422, line.error);
+      if (line.fact) facts.push(line.fact);
+      else if (place.firstChild) place.firstChild.textContent = `${Math.floor((100 * line.done) / line.total)} % of all possible facts looked at …`;
+    }
+    return review(run, await withLabels(run, facts, signal));
   });
 }
 
@@ -83,11 +88,11 @@ function review(run, facts) {
       text, make("span", { class: "unseen" }, " ", triple(fact)))));
   const filter = () => {
     const text = words.value.toLowerCase();
-    const names = (fact) => ["subject", "relation", "object"].flatMap((part) => [fact[part], fact[`${part}_label`] ?? ""]);
+    const names = (fact) => ["subject", "relation", "object"].flatMap((part) => [fact[part], fact[`${part}_label`]]);
     const rows = facts.filter((fact) =>
       (shown.value === "all" || (decisions.get(key(fact)) ?? "undecided") === shown.value) &&
       (!text || names(fact).some((name) => name.toLowerCase().includes(text))));
-    const part = (place) => [place[0].toUpperCase() + place.slice(1), (fact) => labelled(fact[`${place}_label`] ?? fact[place], fact[place])];
+    const part = (place) => [place[0].toUpperCase() + place.slice(1), (fact) => labelled(fact[`${place}_label`], fact[place])];
     body.replaceChildren(rows.length ? table("New facts", [
       part("subject"), part("relation"), part("object"),
       ...(isCalibrated ? [["Probability", (fact) => probability(fact.probability)]] : []),

@@ -38,16 +38,13 @@ export async function around(place, run, name, signal) {
 
 /** Entities about which the model says alike. */
 async function alike(run, name, signal) {
-  const found = await api(of(run, "similar", { name, top: 8 }), { signal }).catch((error) => {
-    if (error.status === 404) return null;
-    throw error;
-  });
-  if (!found?.length) return null;
+  const found = await api(of(run, "similar", { name, top: 8 }), { signal });
+  if (!found.length) return null;
   return [
     make("h3", {}, "Similar"),
     help("Entities about which the model gives similar answers."),
     make("ul", { class: "chips" }, found.map((row) =>
-      make("li", {}, link(to("ask", { s: row.name }), named(row.label ?? row.name, 40))))),
+      make("li", {}, link(to("ask", { s: row.name }), named(row.label, 40))))),
   ];
 }
 

@@ -197,14 +197,8 @@ async function results(place, { run, signal }) {
 
 async function calibration(place, { run, signal }) {
   await load(place, "the calibration", signal, async () => {
-    const found = await api(of(run, "calibration"), { signal }).catch((error) => {
-      if (error.status === 404) return null;
-      throw error;
-    });
-    if (!found?.reliability) {
-      return [heading("Calibration"), make("p", {}, "This model has no probabilities. ", make("code", {}, "reltucker calibrate RUN"), " makes them where facts were held back from training.")];
-    }
-    const { bins, ...figures } = found.reliability;
+    const found = await api(of(run, "calibration"), { signal });
+    const { bins, brier, expected_calibration_error: error } = found.reliability;
     const rows = bins.filter((bin) => bin.count > 0);
     return [
       heading("Calibration"),
@@ -231,8 +225,8 @@ async function calibration(place, { run, signal }) {
           ],
         },
       }),
-      make("dl", {}, Object.entries(figures).filter(([, value]) => typeof value === "number").flatMap(([key, value]) =>
-        [make("dt", {}, key.replaceAll("_", " ")), make("dd", {}, number(value))])),
+      make("p", {}, `Fitted on ${number(found.triples)} facts of the split “${found.split}” and ${number(found.corrupted)} made-up ones. `,
+        `The probabilities are off by ${percent(error)} on average (expected calibration error); Brier score ${number(brier)}, where 0 is perfect.`),
     ];
   });
 }

@@ -1,7 +1,7 @@
 /** Understand: why a fact has its score, as a drawing of its parts and the known facts behind it. */
 
 import { go, to } from "./address.js";
-import { api, load, of } from "./api.js";
+import { api, load, of, withLabels } from "./api.js";
 import { triple, tripleFields } from "./ask.js";
 import { badge, count, draw, help, link, make, named, number, probability, shorten, table } from "./dom.js";
 
@@ -30,11 +30,13 @@ export async function show(root, { run, params, signal }) {
   }
   const fact = [params.s, params.r, params.o];
   await load(place, "the explanation", signal, async () => {
-    const [{ scores: [score] }, found] = await Promise.all([
+    const [scores, explained] = await Promise.all([
       api(of(run, "score"), { body: { triples: [fact] }, signal }),
-      api(of(run, "why"), { body: { triple: fact, top: TOP }, signal }),
+      api(of(run, "why"), { body: { subject: params.s, relation: params.r, object: params.o, top: TOP }, signal }),
     ]);
-    return [summary(score, found), ...found.asked.map((way) => paths(way, found, place.clientWidth)), support(found)];
+    const [found, ...facts] = await withLabels(run, [explained, ...explained.facts], signal);
+    found.facts = facts;
+    return [summary(scores.triples[0], found), ...found.asked.map((way) => paths(way, found, place.clientWidth)), support(found)];
   });
 }
 
@@ -59,9 +61,9 @@ const coordinate = (value) => value === null ? "constant" : `number ${value + 1}
 function paths(way, found, available) {
   const w = Math.max(290, Math.min((available || 760) - 34, 820));
   const columns = [
-    { key: "subject_coordinate", value: "subject_value", x: 8, anchor: "start", head: shorten(found.subject_label ?? found.subject, 18) },
-    { key: "relation_coordinate", value: "relation_value", x: w / 2, anchor: "middle", head: shorten(found.relation_label ?? found.relation, 18) },
-    { key: "object_coordinate", value: "object_value", x: w - 8, anchor: "end", head: shorten(found.object_label ?? found.object, 18) },
+    { key: "subject_coordinate", value: "subject_value", x: 8, anchor: "start", head: shorten(found.subject_label, 18) },
+    { key: "relation_coordinate", value: "relation_value", x: w / 2, anchor: "middle", head: shorten(found.relation_label, 18) },
+    { key: "object_coordinate", value: "object_value", x: w - 8, anchor: "end", head: shorten(found.object_label, 18) },
   ];
   for (const column of columns) {
     column.nodes = new Map();
@@ -117,7 +119,7 @@ function support(found) {
     help("What the model has learned from: without such a fact, the score would be lower by this much, or higher where the number is negative."),
     facts.length ? table("Known facts behind it", [
       ["Fact", (fact) => link(to("why", { s: fact.subject, r: fact.relation, o: fact.object }), triple(fact))],
-      ["Says something about", (fact) => fact.of === "both" ? "both" : named(found[`${fact.of}_label`] ?? found[fact.of], 40)],
+      ["Says something about", (fact) => fact.of === "both" ? "both" : named(found[`${fact.of}_label`], 40)],
       ["Support", (fact) => `${fact.support > 0 ? "+" : ""}${number(fact.support)}`, "number"],
     ], facts) : make("p", {}, "There are none."),
   ];
