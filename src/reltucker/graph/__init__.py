@@ -5,7 +5,7 @@ from reltucker.graph.building import GraphWarning
 from reltucker.graph.description import KINDS, describe_graph, relation_kinds
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.graph.loading import load_graph
-from reltucker.graph.sources import GraphSource, read_names
+from reltucker.graph.sources import GraphSource, TripleSource, read_names
 from reltucker.graph.vocabulary import Vocabulary
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "GraphWarning",
     "KnowledgeGraph",
     "SplitName",
+    "TripleSource",
     "Vocabulary",
     "describe_graph",
     "load_graph",

@@ -1,14 +1,18 @@
 """A model is used: prediction and export."""
 
 from reltucker.serving.export import FORMATS, ExportFormat, export_embeddings
+from reltucker.serving.naming import POSITIONS, find_id, parse_triples
 from reltucker.serving.prediction import UNKNOWN, Question, answer, parse_question
 
 __all__ = [
     "FORMATS",
+    "POSITIONS",
     "UNKNOWN",
     "ExportFormat",
     "Question",
     "answer",
     "export_embeddings",
+    "find_id",
     "parse_question",
+    "parse_triples",
 ]

@@ -7,14 +7,13 @@ import numpy as np
 import polars as pl
 import torch
 
-from reltucker.errors import NameNotFoundError, ReltuckerError, ScoreError
+from reltucker.errors import ReltuckerError, ScoreError
 from reltucker.graph import COLUMNS, Direction, KnowledgeGraph
 from reltucker.model import RelationalTucker
+from reltucker.serving.naming import POSITIONS, find_id
 
 UNKNOWN = "?"
 BLOCK_BYTES = 32 << 20
-
-POSITIONS: tuple[Direction, ...] = ("subject", "relation", "object")
 
 SCHEMA = {
     "question": pl.UInt32,
@@ -47,18 +46,10 @@ def parse_question(
             f"SUBJECT RELATION '?' (got {got})"
         )
     direction = POSITIONS[texts.index(UNKNOWN)]
-    given = []
-    for position in COLUMNS[direction][:2]:
-        is_relation = POSITIONS[position] == "relation"
-        vocabulary = graph.relations if is_relation else graph.entities
-        number = vocabulary.find(texts[position])
-        if number >= (graph.seen_relations if is_relation else graph.seen_entities):
-            raise NameNotFoundError(
-                f"the {vocabulary.kind} {texts[position]!r} stands in valid or test only; nothing "
-                "was learned about it, so there is nothing to predict"
-            )
-        given.append(number)
-    return Question(direction, *given)
+    first, second = (
+        find_id(graph, POSITIONS[position], texts[position]) for position in COLUMNS[direction][:2]
+    )
+    return Question(direction, first, second)
 
 
 @torch.no_grad()
