@@ -14,6 +14,7 @@ from reltucker.cli import (
     data,
     demo,
     describe_model,
+    discover,
     evaluate,
     export,
     inspect,
@@ -39,6 +40,7 @@ app.command("describe-model")(describe_model.command)
 app.command("inspect")(inspect.command)
 app.command("compare")(compare.command)
 app.command("predict")(predict.command)
+app.command("discover")(discover.command)
 app.command("export")(export.command)
 
 

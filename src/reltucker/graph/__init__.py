@@ -6,11 +6,13 @@ from reltucker.graph.description import KINDS, describe_graph, relation_kinds
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.graph.loading import load_graph
 from reltucker.graph.sources import GraphSource, TripleSource, read_names
+from reltucker.graph.tables import NAME_LIST
 from reltucker.graph.vocabulary import Vocabulary
 
 __all__ = [
     "COLUMNS",
     "KINDS",
+    "NAME_LIST",
     "SPLITS",
     "AnswerIndex",
     "AnswerRows",

@@ -44,7 +44,12 @@ Columns: TypeAlias = tuple[str, ...]
 
 TRIPLES: Columns = ("subject", "relation", "object")
 LABELS: Columns = ("id", "name")
-HEADERS = {TRIPLES: (TRIPLES, ("head", "relation", "tail")), LABELS: (LABELS, ("id", "label"))}
+NAME_LIST: Columns = ("name",)
+HEADERS = {
+    TRIPLES: (TRIPLES, ("head", "relation", "tail")),
+    LABELS: (LABELS, ("id", "label")),
+    NAME_LIST: (NAME_LIST,),
+}
 """What a first line may call the columns."""
 
 

@@ -1,5 +1,7 @@
 """A model is used: prediction and export."""
 
+from reltucker.serving.candidates import Limits, limits_of
+from reltucker.serving.discovery import discover
 from reltucker.serving.export import FORMATS, ExportFormat, export_embeddings
 from reltucker.serving.naming import POSITIONS, find_id, parse_triples
 from reltucker.serving.prediction import UNKNOWN, Question, answer, parse_question
@@ -9,10 +11,13 @@ __all__ = [
     "POSITIONS",
     "UNKNOWN",
     "ExportFormat",
+    "Limits",
     "Question",
     "answer",
+    "discover",
     "export_embeddings",
     "find_id",
+    "limits_of",
     "parse_question",
     "parse_triples",
 ]
