@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from reltucker.choices import PresetName
+from reltucker.choices import Alikeness, NameKind, PresetName
 from reltucker.errors import ReltuckerError
 from reltucker.evaluation import (
     PROTOCOLS,
@@ -32,9 +32,12 @@ from reltucker.serving import (
     Question,
     answer,
     discover,
+    duplicates,
     export_embeddings,
     limits_of,
     parse_question,
+    relation_links,
+    similar,
 )
 from reltucker.training import (
     Recipe,
@@ -248,6 +251,28 @@ class Run:
             held_out=held_out,
             progress=progress,
         )
+
+    def similar(
+        self, name: str, kind: NameKind = "entity", *, top: int = 10, by: Alikeness = "queries"
+    ) -> pl.DataFrame:
+        """The entities or relations that are most like the one of this name."""
+        return similar(self.model, self.graph, name, kind=kind, top=top, by=by)
+
+    def duplicates(
+        self,
+        top: int = 100,
+        *,
+        least: float = 0.9,
+        by: Alikeness = "queries",
+        progress: bool = True,
+    ) -> pl.DataFrame:
+        """Pairs of entities that are most alike, and at least so much."""
+        return duplicates(self.model, self.graph, top=top, least=least, by=by, progress=progress)
+
+    def relation_links(self, *, least: float = 0.8) -> pl.DataFrame:
+        """Relations that are symmetric, the same as others, their inverses or their sums, as far
+        as that explains at least such a share of them."""
+        return relation_links(self.model, self.graph, least=least)
 
     def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
         """Write the embeddings and the core for other tools; returns the files."""

@@ -22,6 +22,7 @@ from reltucker.cli import (
     predict,
     resume,
     search,
+    similar,
     study,
     train,
 )
@@ -41,6 +42,7 @@ app.command("inspect")(inspect.command)
 app.command("compare")(compare.command)
 app.command("predict")(predict.command)
 app.command("discover")(discover.command)
+app.command("similar")(similar.command)
 app.command("export")(export.command)
 
 

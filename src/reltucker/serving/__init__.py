@@ -5,6 +5,8 @@ from reltucker.serving.discovery import discover
 from reltucker.serving.export import FORMATS, ExportFormat, export_embeddings
 from reltucker.serving.naming import POSITIONS, find_id, parse_triples
 from reltucker.serving.prediction import UNKNOWN, Question, answer, parse_question
+from reltucker.serving.relation_links import relation_links
+from reltucker.serving.similarity import duplicates, similar
 
 __all__ = [
     "FORMATS",
@@ -15,9 +17,12 @@ __all__ = [
     "Question",
     "answer",
     "discover",
+    "duplicates",
     "export_embeddings",
     "find_id",
     "limits_of",
     "parse_question",
     "parse_triples",
+    "relation_links",
+    "similar",
 ]

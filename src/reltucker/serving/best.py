@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-BLOCK_BYTES = 4 << 20
-"""How large a block of values may be: small enough to stay in the caches while it is looked at."""
+BLOCK_BYTES = 16 << 20
+"""How large a block of values may be: it stays near the caches while it is looked at."""
 
 
 class Best:

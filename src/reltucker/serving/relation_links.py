@@ -31,7 +31,7 @@ SCHEMA = {
 
 
 def relation_links(
-    model: RelationalTucker, graph: KnowledgeGraph, *, least: float = 0.5, terms: int = 3
+    model: RelationalTucker, graph: KnowledgeGraph, *, least: float = 0.8, terms: int = 3
 ) -> pl.DataFrame:
     """For each relation of train what explains at least the share `least` of it.
 
@@ -75,7 +75,11 @@ def relation_links(
 def _links(k: int, straight: Floats, crossed: Floats, terms: int) -> Iterator[Link]:
     """The best link of each kind."""
     norms = np.maximum(straight.diagonal(), 1e-30)
-    for kind, products in (("symmetric", crossed[k]), ("same", straight[k]), ("inverse", crossed[k])):
+    for kind, products in (
+        ("symmetric", crossed[k]),
+        ("same", straight[k]),
+        ("inverse", crossed[k]),
+    ):
         cosines = np.maximum(products, 0.0) / np.sqrt(norms * norms[k])
         if kind == "symmetric":
             l = k
@@ -89,9 +93,7 @@ def _links(k: int, straight: Floats, crossed: Floats, terms: int) -> Iterator[Li
         yield "sum", others, weights, explained
 
 
-def _sum(
-    k: int, products: Floats, norms: Floats, terms: int
-) -> tuple[list[int], Floats, float]:
+def _sum(k: int, products: Floats, norms: Floats, terms: int) -> tuple[list[int], Floats, float]:
     """Relations whose weighted sum is near A_k, with weights >= 0, and the share it explains."""
     others: list[int] = []
     weights, explained = np.empty(0), 0.0
@@ -109,7 +111,10 @@ def _sum(
         if now < explained + GAIN:
             break
         used = fitted > 0
-        others, weights = [l for l, is_used in zip(further, used, strict=True) if is_used], fitted[used]
+        others, weights = (
+            [l for l, is_used in zip(further, used, strict=True) if is_used],
+            fitted[used],
+        )
         explained = float(min(now, 1.0))
     return others, weights, explained
 
@@ -128,7 +133,9 @@ class _Pairs:
 
     def _share(self, these: Sequence[int], those: Sequence[int], turned: bool) -> float:
         keys = self._keys(self.train, these, turned)
-        return float(np.isin(keys, self._keys(self.known, those, False)).mean()) if len(keys) else 0.0
+        return (
+            float(np.isin(keys, self._keys(self.known, those, False)).mean()) if len(keys) else 0.0
+        )
 
     def _keys(self, triples: npt.NDArray[np.int32], relations: Sequence[int], turned: bool) -> Ids:
         chosen = triples[np.isin(triples[:, 1], relations)].astype(np.int64)

@@ -174,9 +174,7 @@ def relation_products(model: RelationalTucker, graph: KnowledgeGraph) -> tuple[T
     return straight, crossed
 
 
-def _relation_similarities(
-    model: RelationalTucker, graph: KnowledgeGraph, by: Alikeness
-) -> Tensor:
+def _relation_similarities(model: RelationalTucker, graph: KnowledgeGraph, by: Alikeness) -> Tensor:
     if by == "embeddings":
         rows = torch.nn.functional.normalize(model.R[: graph.seen_relations], dim=1)
         return rows @ rows.t()
