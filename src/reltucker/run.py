@@ -12,17 +12,22 @@ from typing import Any
 import polars as pl
 
 from reltucker.choices import Alikeness, NameKind, PresetName
-from reltucker.errors import ReltuckerError
+from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import (
     PROTOCOLS,
     Breakdown,
+    Calibration,
+    Classification,
     Metrics,
     Protocol,
+    add_calibration,
     break_down,
+    calibrate,
+    classify_triples,
     rank_split,
     sampled,
 )
-from reltucker.graph import GraphSource, KnowledgeGraph, SplitName, load_graph
+from reltucker.graph import GraphSource, KnowledgeGraph, SplitName, TripleSource, load_graph
 from reltucker.model import RelationalTucker, Sizes, sizes_of
 from reltucker.progress import TrainingProgress, track
 from reltucker.search import DEFAULT_PRESET, filled
@@ -36,7 +41,9 @@ from reltucker.serving import (
     export_embeddings,
     limits_of,
     parse_question,
+    parse_triples,
     relation_links,
+    score_triples,
     similar,
 )
 from reltucker.training import (
@@ -62,10 +69,15 @@ class Evaluation:
     seconds: float
     metrics: dict[Protocol, Metrics]
     breakdown: tuple[Breakdown, list[dict[str, Any]]] | None = None
+    classification: Classification | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, as `reltucker evaluate --json` prints it."""
-        by = {} if self.breakdown is None else {f"by_{self.breakdown[0]}": self.breakdown[1]}
+        more: dict[str, Any] = {}
+        if self.breakdown is not None:
+            more[f"by_{self.breakdown[0]}"] = self.breakdown[1]
+        if self.classification is not None:
+            more["classification"] = self.classification.to_dict()
         return {
             "split": self.split,
             "model": self.model,
@@ -76,7 +88,7 @@ class Evaluation:
             "seconds": self.seconds,
             "core_density": self.sizes.core_density,
             **{protocol: self.metrics[protocol].to_dict() for protocol in PROTOCOLS},
-            **by,
+            **more,
         }
 
     def frame(self) -> pl.DataFrame:
@@ -115,6 +127,11 @@ class Run:
         """The model with the weights of the best epoch."""
         return trained_model(self.folder, self.graph)
 
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What makes probabilities of plausibilities, or None where the run has none."""
+        return Calibration.load(self.path)
+
     @property
     def result(self) -> dict[str, Any] | None:
         """What training ended with, or None while it has not."""
@@ -128,7 +145,9 @@ class Run:
         """Go on with an interrupted training; one that has ended stays as it is."""
         if self.result is None:
             _train(self.folder, self.recipe, self.graph, progress, restore=True)
-            self.__dict__.pop("model", None)
+            for stale in ("model", "calibration"):
+                self.__dict__.pop(stale, None)
+            _calibrated(self)
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -151,11 +170,19 @@ class Run:
         by: Breakdown | None = None,
         *,
         sample: int | None = None,
+        classify: bool = False,
         progress: bool = True,
     ) -> Evaluation:
         """Rank the split's triples in both directions, under all protocols; with `sample`, only so
-        many of them, drawn at random but the same ones for every run on the graph."""
+        many of them, drawn at random but the same ones for every run on the graph. With `classify`
+        they are also told from corrupted ones, by their probabilities."""
         began = time.monotonic()
+        calibration = self.calibration if classify else None
+        if classify and calibration is None:
+            raise RunError(
+                f"{self.path} has no probabilities to classify by; `reltucker calibrate "
+                f"{self.path}` makes them"
+            )
         model, graph = self.model, self.graph
         triples = graph.split(split)
         if sample is not None:
@@ -171,7 +198,27 @@ class Run:
             seconds=time.monotonic() - began,
             metrics=ranking.metrics(),
             breakdown=None if by is None else (by, break_down(ranking, graph, by)),
+            classification=None
+            if calibration is None
+            else classify_triples(model, graph, calibration, split, sample=sample),
         )
+
+    def calibrate(self, split: SplitName = "valid") -> Calibration:
+        """Fit probabilities on the split's triples and keep them in the run; `train` has done so
+        where there were validation triples."""
+        calibration = calibrate(self.model, self.graph, split)
+        calibration.save(self.path)
+        self.__dict__["calibration"] = calibration
+        return calibration
+
+    def score(self, triples: TripleSource, *, progress: bool = True) -> pl.DataFrame:
+        """Judge whole triples: rows (subject, relation, object) one by one, a frame or a file, by
+        names or labels, to scores, probabilities and ranks in both directions."""
+        ids = parse_triples(self.graph, triples, unseen=True)
+        with track("scoring", 2 * len(ids), "queries", progress) as advance:
+            return score_triples(
+                self.model, self.graph, ids, calibration=self.calibration, advance=advance
+            )
 
     def predict(
         self,
@@ -198,7 +245,7 @@ class Run:
             self.graph, in_range=in_range, among=among, where=where, held_out=held_out
         )
         ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
-        return ask([question], limits=limits).drop("question")
+        return ask([question], limits=limits, calibration=self.calibration).drop("question")
 
     def predict_many(
         self,
@@ -224,7 +271,7 @@ class Run:
             self.graph, in_range=in_range, among=among, where=where, held_out=held_out
         )
         with track("predicting", len(parsed), "questions", progress) as advance:
-            return ask(parsed, limits=limits, advance=advance)
+            return ask(parsed, limits=limits, calibration=self.calibration, advance=advance)
 
     def discover(
         self,
@@ -249,6 +296,7 @@ class Run:
             min_probability=min_probability,
             anywhere=anywhere,
             held_out=held_out,
+            calibration=self.calibration,
             progress=progress,
         )
 
@@ -298,7 +346,7 @@ def train(
     path = Path(out) if out is not None else _free_folder(graph.name, recipe.model.name)
     folder = RunFolder.create(path, recipe, graph)
     _train(folder, recipe, graph, progress, restore=False)
-    return Run(path)
+    return _calibrated(Run(path))
 
 
 def merge(
@@ -314,7 +362,7 @@ def merge(
     """
     paths = [run.path if isinstance(run, Run) else run for run in runs]
     merge_runs(paths, out, weights=weights, progress=progress)
-    return Run(out)
+    return _calibrated(Run(out))
 
 
 def prepared(
@@ -357,6 +405,11 @@ def _train(
             if shown is not None and stopping.best_epoch > 0:
                 shown.best = (stopping.best_mrr, stopping.best_epoch)
         training.run()
+
+
+def _calibrated(run: Run) -> Run:
+    add_calibration(run.model, run.graph, run.path)
+    return run
 
 
 def _free_folder(graph: str, model: str) -> Path:

@@ -10,6 +10,7 @@ import typer
 
 from reltucker import __version__
 from reltucker.cli import (
+    calibrate,
     compare,
     data,
     demo,
@@ -21,6 +22,7 @@ from reltucker.cli import (
     merge,
     predict,
     resume,
+    score,
     search,
     similar,
     study,
@@ -41,6 +43,8 @@ app.command("describe-model")(describe_model.command)
 app.command("inspect")(inspect.command)
 app.command("compare")(compare.command)
 app.command("predict")(predict.command)
+app.command("score")(score.command)
+app.command("calibrate")(calibrate.command)
 app.command("discover")(discover.command)
 app.command("similar")(similar.command)
 app.command("export")(export.command)

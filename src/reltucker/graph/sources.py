@@ -50,8 +50,10 @@ GraphSource: TypeAlias = TripleSource | Mapping[SplitName, TripleSource]
 
 def read_names(source: TripleSource, columns: Columns = TRIPLES) -> pl.DataFrame:
     """The rows of triples, or of a file of labels in a table's format, as they stand."""
-    is_file = isinstance(source, str | PathLike)
-    table = read_file(Path(source), columns) if is_file else read_rows(source)
+    if isinstance(source, str | PathLike):
+        table = read_file(Path(source), columns)
+    else:
+        table = read_rows(source)
     if table.frame.select(pl.any_horizontal(bad_names(pl.all()).any())).item():
         table.examine()
     return table.frame

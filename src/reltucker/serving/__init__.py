@@ -1,4 +1,4 @@
-"""A model is used: prediction and export."""
+"""A model is used: prediction, scores of triples, export."""
 
 from reltucker.serving.candidates import Limits, limits_of
 from reltucker.serving.discovery import discover
@@ -6,6 +6,7 @@ from reltucker.serving.export import FORMATS, ExportFormat, export_embeddings
 from reltucker.serving.naming import POSITIONS, find_id, parse_triples
 from reltucker.serving.prediction import UNKNOWN, Question, answer, parse_question
 from reltucker.serving.relation_links import relation_links
+from reltucker.serving.scoring import probabilities, score_triples
 from reltucker.serving.similarity import duplicates, similar
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "limits_of",
     "parse_question",
     "parse_triples",
+    "probabilities",
     "relation_links",
+    "score_triples",
     "similar",
 ]

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ import polars as pl
 import torch
 
 from reltucker.errors import ReltuckerError, ScoreError
+from reltucker.evaluation import Calibration, plausibilities
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import RelationalTucker
 from reltucker.progress import track
@@ -24,17 +24,8 @@ SCHEMA = {
     "score": pl.Float32,
     "probability": pl.Float64,
 }
-JUDGED_AT_ONCE = 1 << 16
 SCORE_RANGE = 1e6
 """Where the border of a probability is looked for; what lies beyond is never left out."""
-
-
-class Calibration(Protocol):
-    """Plausibilities and relations (n,) to probabilities (n,)."""
-
-    def probabilities(
-        self, plausibilities: npt.NDArray[np.float64], relations: Ids
-    ) -> npt.NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,9 +192,8 @@ def _judged(
     """What was found in a relation, best first, with the plausibilities that others see, too."""
     subjects, objects = best.keys // len(model.E), best.keys % len(model.E)
     triples = torch.stack([subjects, torch.full_like(subjects, relation), objects], dim=1)
-    parts = [model.plausibility(part) for part in triples.split(JUDGED_AT_ONCE)]
-    scores = torch.cat(parts).double().cpu().numpy()
     ids = triples.cpu().numpy()
+    scores = plausibilities(model, ids)
     probabilities = np.zeros(len(ids))
     if calibration is not None:
         probabilities = calibration.probabilities(scores, ids[:, 1])

@@ -8,10 +8,12 @@ import polars as pl
 import torch
 
 from reltucker.errors import ReltuckerError, ScoreError
+from reltucker.evaluation import Calibration
 from reltucker.graph import COLUMNS, Direction, KnowledgeGraph
 from reltucker.model import RelationalTucker
 from reltucker.serving.candidates import Limits, located
 from reltucker.serving.naming import POSITIONS, find_id
+from reltucker.serving.scoring import probabilities
 
 UNKNOWN = "?"
 BLOCK_BYTES = 32 << 20
@@ -22,6 +24,7 @@ SCHEMA = {
     "rank": pl.UInt32,
     **dict.fromkeys([*POSITIONS, "answer", "label"], pl.String),
     "score": pl.Float32,
+    "probability": pl.Float64,
     "known": pl.Boolean,
 }
 
@@ -45,7 +48,7 @@ def parse_question(
         got = " ".join(UNKNOWN if text == UNKNOWN else repr(text[:80]) for text in texts)
         raise ReltuckerError(
             "ask for exactly one of subject, relation and object with '?', for example: "
-            f"SUBJECT RELATION '?' (got {got})"
+            f"SUBJECT RELATION '?' (got {got}); `score` judges whole triples"
         )
     direction = POSITIONS[texts.index(UNKNOWN)]
     first, second = (
@@ -64,6 +67,7 @@ def answer(
     known: bool = False,
     held_out: bool = False,
     limits: Limits = NO_LIMITS,
+    calibration: Calibration | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
     """The `top` candidates of every question, best first.
@@ -71,7 +75,8 @@ def answer(
     Candidates are the entities (or relations) that occur in train, within the limits. Facts that
     stand in the graph are left out unless `known` is set; with `held_out`, facts of the test split
     count as unknown, so that one can see whether the model finds them. Columns: question (1, 2,
-    ...), rank, subject, relation, object (names), answer and label of the candidate, score, known.
+    ...), rank, subject, relation, object (names), answer and label of the candidate, score,
+    probability (null without a calibration), known.
     """
     if top < 1:
         raise ReltuckerError(f"--top {top}: ask for at least one answer")
@@ -126,6 +131,7 @@ def answer(
                 "answer": vocabulary.names.gather(candidate),
                 "label": vocabulary.shown.gather(candidate),
                 "score": values[row, column],
+                "probability": probabilities(calibration, model, triples),
                 "known": np.isin(row * size + candidate, fact_rows * size + fact_answers),
             }
             frames.append(pl.DataFrame(frame, schema_overrides=SCHEMA))

@@ -1,0 +1,48 @@
+"""`reltucker score`: judge whole triples."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument
+
+from reltucker.cli import options, output
+
+
+def command(
+    run: options.RunFolder,
+    file: Annotated[Path, Argument(metavar="FILE", help="A table of (subject, relation, object)")],
+    out: options.Answers = None,
+    json: options.Json = False,
+) -> None:
+    """Score the triples of a file, each with its probability and its ranks.
+
+    A rank is the place among the entities of train, without other known answers, when the object
+    or the subject is asked for. A triple with a name that is not in train gets no figures.
+
+    Example: reltucker score runs/mine candidates.tsv --out scored.csv
+    """
+    from reltucker.run import open_run
+    from reltucker.serving.tables import check_answer_file, write_answers
+
+    if out is not None:
+        check_answer_file(out)
+    scored = open_run(run).score(file)
+    if out is not None:
+        write_answers(scored, out)
+    output.show(json, scored.to_dicts(), *([table(scored)] if out is None else []))
+
+
+def table(scored: Any) -> Any:
+    """Scored triples as a table."""
+    from reltucker.report import Column, Table
+
+    columns = [Column(name, name) for name in ("subject", "relation", "object")]
+    columns.append(Column("score", "score", ".3f"))
+    if scored["probability"].count():
+        columns.append(Column("probability", "probability", ".3f"))
+    columns += [
+        Column("rank as object", "object_rank", ",.6g"),
+        Column("rank as subject", "subject_rank", ",.6g"),
+        Column("known", "known"),
+    ]
+    return Table("", columns, scored.to_dicts())
