@@ -34,7 +34,7 @@ def command(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Find what is alike: entities, relations, likely duplicates.
+    """Find entities or relations that are alike.
 
     Entities are alike that give the same scores to everything; relations, that hold for the same
     pairs. --relations finds symmetric relations, inverses, and sums as parent = mother + father.

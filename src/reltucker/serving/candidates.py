@@ -82,7 +82,7 @@ def _listed(graph: KnowledgeGraph, names: Sequence[str]) -> Ids:
     if not len(names):
         raise ReltuckerError("among: the list of candidates is empty; name at least one entity")
     ids = graph.entities.locate(pl.Series(names, dtype=pl.String))
-    for number in np.flatnonzero((ids < 0) | (ids >= graph.seen_entities)):
+    for number in np.flatnonzero((ids < 0) | (ids >= graph.seen_entities)).tolist():
         try:
             find_id(graph, "object", names[number])
         except NameNotFoundError as error:

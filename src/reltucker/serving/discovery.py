@@ -11,7 +11,7 @@ import torch
 
 from reltucker.errors import ReltuckerError, ScoreError
 from reltucker.evaluation import Calibration, plausibilities
-from reltucker.graph import KnowledgeGraph
+from reltucker.graph import Direction, KnowledgeGraph
 from reltucker.model import RelationalTucker
 from reltucker.progress import track
 from reltucker.serving.best import Best, rows_at_once
@@ -106,9 +106,9 @@ def _areas(
     anywhere: bool,
 ) -> Iterator[tuple[int, list[tuple[Ids, Ids]]]]:
     """For each relation the subjects and objects whose pairs are looked at; no pair comes twice."""
-    asked = range(graph.seen_relations)
+    asked = list(range(graph.seen_relations))
     if relations is not None:
-        asked = dict.fromkeys(find_id(graph, "relation", name) for name in relations)
+        asked = list(dict.fromkeys(find_id(graph, "relation", name) for name in relations))
     about = None
     if entities is not None:
         about = np.unique([find_id(graph, "object", name) for name in entities])
@@ -143,7 +143,7 @@ def _search(
     """
     if not len(subjects) or not len(objects):
         return
-    direction = "object" if len(subjects) <= len(objects) else "subject"
+    direction: Direction = "object" if len(subjects) <= len(objects) else "subject"
     given, asked = (subjects, objects) if direction == "object" else (objects, subjects)
     # The key of a fact is i N + j.
     strides = (len(model.E), 1) if direction == "object" else (1, len(model.E))

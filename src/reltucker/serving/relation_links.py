@@ -21,12 +21,12 @@ Link = tuple[str, list[int], Floats, float]
 GAIN = 0.05
 """A further relation in a sum must explain this much more."""
 
-SCHEMA = {
-    "relation": pl.String,
-    "kind": pl.String,
-    "others": pl.List(pl.String),
-    "weights": pl.List(pl.Float64),
-    **dict.fromkeys(["explained", "facts", "facts_back"], pl.Float64),
+SCHEMA: dict[str, pl.DataType] = {
+    "relation": pl.String(),
+    "kind": pl.String(),
+    "others": pl.List(pl.String()),
+    "weights": pl.List(pl.Float64()),
+    **dict.fromkeys(["explained", "facts", "facts_back"], pl.Float64()),
 }
 
 

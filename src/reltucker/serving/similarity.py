@@ -119,7 +119,7 @@ def entity_profiles(model: RelationalTucker, graph: KnowledgeGraph, by: Alikenes
     and N_k = M_k^T, or M of the inverse relation. So the profile of a is (e_a - mean e) W^(1/2):
     the similarity is the correlation of the scores that two entities give to everything.
     """
-    rows = model.E[: graph.seen_entities]
+    rows = _finite(model.E[: graph.seen_entities])
     if by == "queries":
         rows = (rows - rows.mean(dim=0)).double()
         half = _root(rows.t() @ rows / max(len(rows), 1))
@@ -130,8 +130,6 @@ def entity_profiles(model: RelationalTucker, graph: KnowledgeGraph, by: Alikenes
                 product = matrix.to(half) @ half
                 metric.addmm_(product, product.t(), alpha=float(frequency[k]))
         rows = (rows @ _root(metric / (2 * max(len(graph.train), 1)))).to(model.E.dtype)
-    if not torch.isfinite(rows).all():
-        raise ScoreError("the model holds numbers that are not finite; train it again")
     return torch.nn.functional.normalize(rows, dim=1)
 
 
@@ -169,9 +167,7 @@ def relation_products(model: RelationalTucker, graph: KnowledgeGraph) -> tuple[T
             back[k] = part @ form.t() @ half
         straight += (there.flatten(1) @ there.flatten(1).t()).double()
         crossed += (there.flatten(1) @ back.flatten(1).t()).double()
-    if not torch.isfinite(straight).all():
-        raise ScoreError("the model holds numbers that are not finite; train it again")
-    return straight, crossed
+    return _finite(straight), _finite(crossed)
 
 
 def _relation_similarities(model: RelationalTucker, graph: KnowledgeGraph, by: Alikeness) -> Tensor:
@@ -185,8 +181,15 @@ def _relation_similarities(model: RelationalTucker, graph: KnowledgeGraph, by: A
 
 def _root(matrix: Tensor) -> Tensor:
     """The symmetric square root of a positive semi-definite matrix."""
-    values, vectors = torch.linalg.eigh(matrix)
-    return (vectors * values.clamp_min(0).sqrt()) @ vectors.t()
+    values, vectors = torch.linalg.eigh(_finite(matrix))
+    root: Tensor = (vectors * values.clamp_min(0).sqrt()) @ vectors.t()
+    return root
+
+
+def _finite(numbers: Tensor) -> Tensor:
+    if not torch.isfinite(numbers).all():
+        raise ScoreError("the model holds numbers that are not finite; train it again")
+    return numbers
 
 
 def _clamped(similarities: Tensor) -> pl.Series:
