@@ -13,7 +13,7 @@ def command(
     split: Annotated[SplitName, Option(help="Which triples to fit on")] = "valid",
     json: options.Json = False,
 ) -> None:
-    """Fit probabilities to a model's scores, and draw how they come true.
+    """Fit probabilities to scores, and draw how they come true.
 
     `train`, `resume`, `merge` and `search` have done so where there are validation triples. Writes
     calibration.json, and calibration.png and .svg beside it, into the run folder.

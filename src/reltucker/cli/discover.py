@@ -1,6 +1,5 @@
 """`reltucker discover`: the most probable facts that the graph does not hold."""
 
-from pathlib import Path
 from typing import Annotated
 
 from typer import Option
@@ -30,9 +29,9 @@ def command(
     held_out: Annotated[
         bool, Option("--held-out", help="Treat facts of the test split as unknown")
     ] = False,
-    out: Annotated[
-        Path | None, Option(help="Write the facts to this .tsv, .csv or .parquet file")
-    ] = None,
+    labels: options.RunLabels = None,
+    language: options.Language = "en",
+    out: options.Answers = None,
     json: options.Json = False,
 ) -> None:
     """List the most probable facts that the graph does not hold.
@@ -48,7 +47,7 @@ def command(
 
     if out is not None:
         check_answer_file(out)
-    opened = open_run(run)
+    opened = open_run(run, labels=labels, language=language)
     facts = opened.discover(
         top,
         relations,
@@ -61,9 +60,9 @@ def command(
     columns = [Column("rank", "rank", "d")]
     columns += [Column(name, name) for name in ("subject", "relation", "object")]
     columns.append(Column("score", "score", ".3f"))
-    if not facts["probability"].is_null().all():
-        columns.append(Column("probability", "probability", ".1%"))
+    if facts["probability"].count():
+        columns.append(Column("probability", "probability", ".3f"))
     if out is not None:
         write_answers(facts, out)
-    table = Table("", columns, opened.graph.labelled(facts).to_dicts())
+    table = Table("", columns, opened.graph.shown(facts).to_dicts())
     output.show(json, facts.to_dicts(), *([table] if out is None else []))

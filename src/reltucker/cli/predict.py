@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from reltucker.cli import options, output
-from reltucker.cli.score import table
+from reltucker.cli.score import tables
 from reltucker.errors import ReltuckerError
 
 
@@ -42,6 +42,8 @@ def command(
         Option(help="A table of (subject, relation, object), in each row one of them '?'"),
     ] = None,
     out: options.Answers = None,
+    labels: options.RunLabels = None,
+    language: options.Language = "en",
     json: options.Json = False,
 ) -> None:
     """Rank the candidates for what is marked with '?'.
@@ -65,7 +67,7 @@ def command(
         among = [*(among or []), *read_names(among_file, NAME_LIST)["name"]]
     settings: dict[str, Any] = {"top": top, "known": known, "held_out": held_out}
     settings |= {"in_range": in_range, "among": among, "where": where or []}
-    opened = open_run(run)
+    opened = open_run(run, labels=labels, language=language)
     if questions is not None:
         if any(part is not None for part in question):
             raise ReltuckerError("give one question on the command line or --questions, not both")
@@ -78,7 +80,7 @@ def command(
         scored = opened.score([question], progress=False)
         if out is not None:
             write_answers(scored, out)
-        output.show(json, scored.to_dicts(), *([table(scored)] if out is None else []))
+        output.show(json, scored.to_dicts(), *(tables(scored, opened.graph) if out is None else []))
         return
     else:
         answers = opened.predict(*question, **settings)

@@ -14,7 +14,7 @@ def command(
     out: options.Answers = None,
     json: options.Json = False,
 ) -> None:
-    """Score the triples of a file, each with its probability and its ranks.
+    """Score whole triples: probabilities, and ranks both ways.
 
     A rank is the place among the entities of train, without other known answers, when the object
     or the subject is asked for. A triple with a name that is not in train gets no figures.
@@ -26,14 +26,15 @@ def command(
 
     if out is not None:
         check_answer_file(out)
-    scored = open_run(run).score(file)
+    opened = open_run(run)
+    scored = opened.score(file)
     if out is not None:
         write_answers(scored, out)
-    output.show(json, scored.to_dicts(), *([table(scored)] if out is None else []))
+    output.show(json, scored.to_dicts(), *(tables(scored, opened.graph) if out is None else []))
 
 
-def table(scored: Any) -> Any:
-    """Scored triples as a table."""
+def tables(scored: Any, graph: Any) -> list[Any]:
+    """Scored triples as a table with labels, and what their ranks are."""
     from reltucker.report import Column, Table
 
     columns = [Column(name, name) for name in ("subject", "relation", "object")]
@@ -45,4 +46,5 @@ def table(scored: Any) -> Any:
         Column("rank as subject", "subject_rank", ",.6g"),
         Column("known", "known"),
     ]
-    return Table("", columns, scored.to_dicts())
+    told = f"ranks: among {graph.seen_entities:,} entities, without the other known answers"
+    return [Table("", columns, graph.shown(scored).to_dicts()), told]

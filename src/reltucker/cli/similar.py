@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from reltucker.choices import Alikeness
+from reltucker import choices
 from reltucker.cli import options, output
 from reltucker.errors import ReltuckerError
 
@@ -16,7 +16,7 @@ def command(
         bool, Option("--relation", help="NAME is a relation, not an entity")
     ] = False,
     by: Annotated[
-        Alikeness, Option(help="Scores that are given to everything, or rows of E and R")
+        choices.Alikeness, Option(help="Scores that are given to everything, or rows of E and R")
     ] = "queries",
     top: Annotated[int, Option(help="How many")] = 10,
     duplicates: Annotated[
@@ -32,6 +32,8 @@ def command(
             show_default="0.9; 0.8",
         ),
     ] = None,
+    labels: options.RunLabels = None,
+    language: options.Language = "en",
     json: options.Json = False,
 ) -> None:
     """Find entities or relations that are alike.
@@ -45,7 +47,7 @@ def command(
 
     if (name is not None) + duplicates + relations != 1:
         raise ReltuckerError("give a NAME, --duplicates or --relations, one of them")
-    opened = open_run(run)
+    opened = open_run(run, labels=labels, language=language)
     if duplicates:
         found = opened.duplicates(top, least=0.9 if least is None else least, by=by)
         keys = {"rank": "d", "first": "", "second": "", "similarity": ".3f", "shared": ".0%"}
@@ -57,15 +59,23 @@ def command(
         assert name is not None
         found = opened.similar(name, "relation" if relation else "entity", top=top, by=by)
         keys = {"rank": "d", "label": "", "similarity": ".3f"}
-    output.show(json, found.to_dicts(), _table(keys, found.to_dicts()))
+    output.show(json, found.to_dicts(), _table(keys, found, opened.graph))
 
 
-def _table(keys: dict[str, str], rows: list[dict[str, Any]]) -> Any:
+def _table(keys: dict[str, str], found: Any, graph: Any) -> Any:
+    """The chosen columns, with labels."""
     from reltucker.report import Column, Table
 
-    for row in rows:
-        if "others" in row:
-            terms = zip(row["weights"], row["others"], strict=True)
-            row["others"] = " + ".join(f"{weight:.2f} {name}" for weight, name in terms)
+    places = {"first": graph.entities, "second": graph.entities, "relation": graph.relations}
+    shown = {
+        place: vocabulary.shown.gather(vocabulary.ids(found[place]))
+        for place, vocabulary in places.items()
+        if place in found.columns
+    }
+    rows = found.with_columns(**shown).to_dicts()
+    labels = dict(zip(graph.relations.names, graph.relations.shown, strict=True))
+    for row in rows if "others" in keys else ():
+        terms = zip(row["weights"], row["others"], strict=True)
+        row["others"] = " + ".join(f"{weight:.2f} {labels[name]}" for weight, name in terms)
     columns = [Column(key.replace("_", " "), key, form) for key, form in keys.items()]
     return Table("", columns, rows)

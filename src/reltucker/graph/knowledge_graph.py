@@ -1,7 +1,7 @@
 """A knowledge graph: vocabularies, three splits of integer triples, and their answer index."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -87,7 +87,12 @@ class KnowledgeGraph:
             }
         )
 
-    def labelled(self, named: pl.DataFrame) -> pl.DataFrame:
+    def labelled(self, labels: pl.DataFrame) -> "KnowledgeGraph":
+        """The graph with labels of a frame (id, name), which go before its own."""
+        entities, relations = self.entities.labelled(labels), self.relations.labelled(labels)
+        return replace(self, entities=entities, relations=relations)
+
+    def shown(self, named: pl.DataFrame) -> pl.DataFrame:
         """A frame of names with what to show to a person in their place."""
         places = {"subject": self.entities, "relation": self.relations, "object": self.entities}
         shown = {p: v.shown.gather(v.ids(named[p])) for p, v in places.items()}
