@@ -3,9 +3,10 @@
 from reltucker.graph.answers import COLUMNS, AnswerIndex, AnswerRows, Direction
 from reltucker.graph.building import GraphWarning
 from reltucker.graph.description import KINDS, describe_graph, relation_kinds
+from reltucker.graph.extending import Extension, extend, keep_splits
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.graph.loading import load_graph
-from reltucker.graph.sources import GraphSource, read_names
+from reltucker.graph.sources import GraphSource, TripleSource, read_names
 from reltucker.graph.vocabulary import Vocabulary
 
 __all__ = [
@@ -15,12 +16,16 @@ __all__ = [
     "AnswerIndex",
     "AnswerRows",
     "Direction",
+    "Extension",
     "GraphSource",
     "GraphWarning",
     "KnowledgeGraph",
     "SplitName",
+    "TripleSource",
     "Vocabulary",
     "describe_graph",
+    "extend",
+    "keep_splits",
     "load_graph",
     "read_names",
     "relation_kinds",

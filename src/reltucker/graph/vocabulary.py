@@ -75,10 +75,21 @@ class Vocabulary:
 
     def ids(self, names: Iterable[str]) -> npt.NDArray[np.int64]:
         """Ids of many exact names; -1 where a name is not in the vocabulary."""
-        wanted = pl.DataFrame({"name": pl.Series(list(names), dtype=pl.String)})
+        texts = names if isinstance(names, pl.Series) else list(names)
+        wanted = pl.DataFrame({"name": pl.Series(texts, dtype=pl.String)})
         table = self.names.to_frame().with_row_index("id")
         found = wanted.join(table, on="name", how="left", maintain_order="left")["id"]
         return found.cast(pl.Int64).fill_null(-1).to_numpy()
+
+    def locate(self, texts: pl.Series) -> npt.NDArray[np.int64]:
+        """As `find` for many at once; -1 where it would raise."""
+        ids = self.ids(texts)
+        if self.labels is not None and (ids < 0).any():
+            table = self.shown.to_frame().with_row_index("id").filter(pl.col("label").is_unique())
+            wanted = pl.DataFrame({"label": texts})
+            by_label = wanted.join(table, on="label", how="left", maintain_order="left")["id"]
+            ids = np.where(ids < 0, by_label.cast(pl.Int64).fill_null(-1).to_numpy(), ids)
+        return ids
 
     def to_frame(self) -> pl.DataFrame:
         """Columns `name` and, where there are any, `label`; the row number is the id."""
