@@ -22,7 +22,14 @@ from reltucker.evaluation import (
     rank_split,
     sampled,
 )
-from reltucker.graph import GraphSource, KnowledgeGraph, SplitName, load_graph
+from reltucker.graph import (
+    DEFAULT_LANGUAGE,
+    GraphSource,
+    KnowledgeGraph,
+    SplitName,
+    load_graph,
+    read_labels,
+)
 from reltucker.model import RelationalTucker, Sizes, sizes_of
 from reltucker.progress import TrainingProgress, track
 from reltucker.search import DEFAULT_PRESET, filled
@@ -92,10 +99,16 @@ class Evaluation:
 class Run:
     """A run folder, opened. What is expensive (graph, weights) is read when first asked for."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        labels: Path | str | None = None,
+        language: str = DEFAULT_LANGUAGE,
+    ) -> None:
         self.folder = RunFolder.existing(path)
         self.path = self.folder.path
         self.recipe = self.folder.recipe()
+        self._labels = None if labels is None else read_labels(Path(labels), language)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -103,7 +116,8 @@ class Run:
     @cached_property
     def graph(self) -> KnowledgeGraph:
         """The graph that the model was trained on, from the run's own files."""
-        return self.folder.graph()
+        graph = self.folder.graph()
+        return graph if self._labels is None else graph.labelled(self._labels)
 
     @cached_property
     def model(self) -> RelationalTucker:
@@ -269,15 +283,18 @@ def prepared(
     if isinstance(graph, str | Path):
         recipe = recipe.with_values({"graph.source": str(graph)})
     if not isinstance(graph, KnowledgeGraph):
-        graph = load_graph(graph, labels=recipe.graph.labels, seed=recipe.graph.seed)
+        graph = load_graph(graph, **recipe.graph.reading())
     recipe = filled(recipe, graph)
     check(recipe, graph)
     return graph, settled(recipe, graph)
 
 
-def open_run(path: Path | str) -> Run:
-    """Open the folder of a run."""
-    return Run(path)
+def open_run(
+    path: Path | str, *, labels: Path | str | None = None, language: str = DEFAULT_LANGUAGE
+) -> Run:
+    """Open the folder of a run; names may get other labels, from a table of (id, name) or from
+    the labels of an RDF file, in one language where there are several."""
+    return Run(path, labels, language)
 
 
 def _train(

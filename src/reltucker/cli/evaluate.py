@@ -15,6 +15,8 @@ def command(
     sample: Annotated[
         int | None, Option(min=1, help="Rank so many triples, drawn at random", show_default="all")
     ] = None,
+    labels: options.RunLabels = None,
+    language: options.Language = "en",
     json: options.Json = False,
 ) -> None:
     """Judge a model: MRR and HITS@k under three protocols.
@@ -28,7 +30,7 @@ def command(
     from reltucker.report import TEXT, Column, Table
     from reltucker.run import open_run
 
-    evaluation = open_run(run).evaluate(split, by, sample=sample)
+    evaluation = open_run(run, labels=labels, language=language).evaluate(split, by, sample=sample)
     figures, frame = evaluation.to_dict(), evaluation.frame()
     formats = {"mean_rank": ",.1f", "queries": ",d"}
     formats |= dict.fromkeys(("mrr", "hits@1", "hits@3", "hits@10"), ".4f")

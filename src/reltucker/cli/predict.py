@@ -30,6 +30,8 @@ def command(
     out: Annotated[
         Path | None, Option(help="Write the answers to this .tsv, .csv or .parquet file")
     ] = None,
+    labels: options.RunLabels = None,
+    language: options.Language = "en",
     json: options.Json = False,
 ) -> None:
     """Rank the candidates for what is marked with '?'.
@@ -46,7 +48,7 @@ def command(
     if out is not None:
         check_answer_file(out)
     question = (subject, relation, object_)
-    opened = open_run(run)
+    opened = open_run(run, labels=labels, language=language)
     if questions is not None:
         if any(part is not None for part in question):
             raise ReltuckerError("give one question on the command line or --questions, not both")

@@ -5,12 +5,14 @@ from reltucker.graph.building import GraphWarning
 from reltucker.graph.description import KINDS, describe_graph, relation_kinds
 from reltucker.graph.extending import Extension, extend, keep_splits
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
+from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
 from reltucker.graph.loading import load_graph
 from reltucker.graph.sources import GraphSource, TripleSource, read_names
 from reltucker.graph.vocabulary import Vocabulary
 
 __all__ = [
     "COLUMNS",
+    "DEFAULT_LANGUAGE",
     "KINDS",
     "SPLITS",
     "AnswerIndex",
@@ -27,6 +29,7 @@ __all__ = [
     "extend",
     "keep_splits",
     "load_graph",
+    "read_labels",
     "read_names",
     "relation_kinds",
 ]

@@ -1,7 +1,7 @@
 """A knowledge graph: vocabularies, three splits of integer triples, and their answer index."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -74,6 +74,11 @@ class KnowledgeGraph:
                 "object": self.entities.names.gather(objects),
             }
         )
+
+    def labelled(self, labels: pl.DataFrame) -> "KnowledgeGraph":
+        """The graph with labels of a frame (id, name), which go before its own."""
+        entities, relations = self.entities.labelled(labels), self.relations.labelled(labels)
+        return replace(self, entities=entities, relations=relations)
 
     def save(self, folder: Path) -> None:
         """Write the graph as entities.parquet, relations.parquet and triples.safetensors."""

@@ -25,6 +25,8 @@ from reltucker.training.objectives import OBJECTIVES, REGULARIZERS, Objective
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 
+LARGEST_ENTITY_DIM = 10_000
+
 RETIRED = (("train", "validation_share"),)
 """Settings of earlier versions, which stand in the recipes of their runs."""
 
@@ -46,15 +48,20 @@ class GraphSettings(_Settings):
     """Where the triples come from."""
 
     source: str | None = Field(None, description="catalog name, file or folder")
-    labels: str | None = Field(None, description="file of (id, name) pairs for display")
+    labels: str | None = Field(None, description="file of (id, name), or RDF labels, for display")
+    language: str = Field("en", description="of labels that stand in RDF files")
     seed: int = Field(0, ge=0, description="of the 80/10/10 split of a single file")
+
+    def reading(self) -> dict[str, Any]:
+        """What `load_graph` is told beside the source."""
+        return self.model_dump(exclude={"source"})
 
 
 class ModelSettings(_Settings):
     """Which core, and how large."""
 
     name: str = Field("drt", description="the core: " + ", ".join(CORES))
-    entity_dim: int = Field(100, ge=1, le=10_000, description="d_e")
+    entity_dim: int = Field(100, ge=1, le=LARGEST_ENTITY_DIM, description="d_e")
     relation_dim: int | None = Field(
         None, ge=1, le=100_000_000, description="d_r; by default what the core suggests"
     )
