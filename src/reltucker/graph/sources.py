@@ -48,19 +48,13 @@ TripleSource: TypeAlias = str | PathLike[str] | pl.DataFrame | Iterable[Any]
 GraphSource: TypeAlias = TripleSource | Mapping[SplitName, TripleSource]
 
 
-<<<<<<< HEAD
-def read_names(source: TripleSource, columns: Columns = TRIPLES) -> pl.DataFrame:
-    """The rows of triples, or of a file of labels in a table's format, as they stand."""
-    is_file = isinstance(source, str | PathLike)
-    table = read_file(Path(source), columns) if is_file else read_rows(source)
-=======
 def read_names(
-    path: Path, columns: Columns = TRIPLES, others: tuple[str, ...] = ()
+    source: TripleSource, columns: Columns = TRIPLES, others: tuple[str, ...] = ()
 ) -> pl.DataFrame:
-    """The rows of a file of triples in any format, or of another kind in a table's, as they stand;
+    """The rows of triples, or of a file of another kind in a table's format, as they stand;
     `others` are endings that somebody else reads."""
-    table = read_file(path, columns, others)
->>>>>>> main
+    is_file = isinstance(source, str | PathLike)
+    table = read_file(Path(source), columns, others) if is_file else read_rows(source)
     if table.frame.select(pl.any_horizontal(bad_names(pl.all()).any())).item():
         table.examine()
     return table.frame
