@@ -27,6 +27,7 @@ from reltucker.graph import (
     GraphSource,
     KnowledgeGraph,
     SplitName,
+    TripleSource,
     load_graph,
     read_labels,
 )
@@ -45,6 +46,7 @@ from reltucker.training import (
     Recipe,
     RunFolder,
     Training,
+    add_to_run,
     check,
     merge_runs,
     settled,
@@ -222,6 +224,14 @@ class Run:
         ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
         with track("predicting", len(parsed), "questions", progress) as advance:
             return ask(parsed, advance=advance)
+
+    def add(
+        self, triples: TripleSource, *, out: Path | str, progress: bool = True
+    ) -> "Run":
+        """Add the new entities of named triples without training; returns the run, in `out`, that
+        has them. Their embeddings are solved by the objective of the recipe, all else stays."""
+        add_to_run(self.folder, self.model, self.graph, triples, out, progress=progress)
+        return Run(out)
 
     def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
         """Write the embeddings and the core for other tools; returns the files."""

@@ -10,6 +10,7 @@ import typer
 
 from reltucker import __version__
 from reltucker.cli import (
+    add,
     compare,
     data,
     demo,
@@ -32,6 +33,7 @@ app.add_typer(data.app, name="data")
 app.command("train")(train.command)
 app.command("resume")(resume.command)
 app.command("merge")(merge.command)
+app.command("add")(add.command)
 app.command("search")(search.command)
 app.command("study")(study.command)
 app.command("evaluate")(evaluate.command)

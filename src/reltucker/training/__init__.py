@@ -1,5 +1,6 @@
 """A model is fitted: recipe, objective, negatives, loop, stopping, the run folder."""
 
+from reltucker.training.folding import add_to_run, fold_in
 from reltucker.training.loop import Enough, Training, Watcher
 from reltucker.training.merging import merge_runs
 from reltucker.training.recipe import GraphSettings, ModelSettings, Recipe, TrainSettings
@@ -20,10 +21,12 @@ __all__ = [
     "TrainSettings",
     "Training",
     "Watcher",
+    "add_to_run",
     "build_model",
     "check",
     "choose_device",
     "epoch_seconds",
+    "fold_in",
     "merge_runs",
     "ranking_seconds",
     "score_spread",

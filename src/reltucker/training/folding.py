@@ -15,7 +15,6 @@ from reltucker.progress import track
 from reltucker.training.objectives.rows import RowObjective
 from reltucker.training.recipe import Recipe
 from reltucker.training.run_folder import BEST, RunFolder
-from reltucker.training.setup import trained_model
 from reltucker.training.validation import Validation
 
 STEPS = 100
@@ -41,23 +40,28 @@ def fold_in(
 
 
 def add_to_run(
-    path: Path | str, triples: TripleSource, out: Path | str, *, progress: bool = True
+    folder: RunFolder,
+    model: RelationalTucker,
+    graph: KnowledgeGraph,
+    triples: TripleSource,
+    out: Path | str,
+    *,
+    progress: bool = True,
 ) -> dict[str, Any]:
-    """Write the run with the new entities of these triples; returns what its result.json holds:
-    that of the former run with other figures on validation triples, and under `folded_in` what was
-    added, each time."""
+    """Write a run with the model and the graph of this one and the new entities of these triples.
+    Returns what its result.json holds: that of the former run with other figures on validation
+    triples, and under `folded_in` what was added, each time."""
     began = time.monotonic()
     target = RunFolder(out)
     target.refuse_taken()
-    folder = RunFolder.existing(path)
-    result, recipe, graph = folder.result(), folder.recipe(), folder.graph()
+    result, recipe = folder.result(), folder.recipe()
     if result is None:
         raise RunError(
             f"{folder.path}: training has not ended, so nothing can be added yet; go on with "
             f"`reltucker resume {folder.path}`"
         )
     extension = extend(graph, triples)
-    model = _folded(trained_model(folder, graph), recipe, extension, progress)
+    model = _folded(model, recipe, extension, progress)
     checked = Validation(recipe.train, extension.graph).final_triples(model, result["epochs"])
     with track("validating", 2 * len(checked), "queries", progress) as advance:
         ranking = rank_split(model, extension.graph, "valid", triples=checked, advance=advance)
