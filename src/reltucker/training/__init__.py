@@ -1,8 +1,9 @@
 """A model is fitted: recipe, objective, negatives, loop, stopping, the run folder."""
 
-from reltucker.training.folding import add_to_run, fold_in
+from reltucker.training.folding import add_to_run, fold_in, solve
 from reltucker.training.loop import Enough, Training, Watcher
 from reltucker.training.merging import merge_runs
+from reltucker.training.objectives.rows import RowObjective
 from reltucker.training.recipe import GraphSettings, ModelSettings, Recipe, TrainSettings
 from reltucker.training.run_folder import BEST, CHECKPOINT, RESULT, RunFolder
 from reltucker.training.setup import build_model, check, choose_device, settled, trained_model
@@ -17,6 +18,7 @@ __all__ = [
     "GraphSettings",
     "ModelSettings",
     "Recipe",
+    "RowObjective",
     "RunFolder",
     "TrainSettings",
     "Training",
@@ -31,5 +33,6 @@ __all__ = [
     "ranking_seconds",
     "score_spread",
     "settled",
+    "solve",
     "trained_model",
 ]
