@@ -12,13 +12,18 @@ from typing import Any
 import polars as pl
 
 from reltucker.choices import PresetName
-from reltucker.errors import ReltuckerError
+from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import (
     PROTOCOLS,
     Breakdown,
+    Calibration,
+    Classification,
     Metrics,
     Protocol,
+    add_calibration,
     break_down,
+    calibrate,
+    classify_triples,
     rank_split,
     sampled,
 )
@@ -36,11 +41,17 @@ from reltucker.progress import TrainingProgress, track
 from reltucker.search import DEFAULT_PRESET, filled
 from reltucker.serving import (
     FORMATS,
+    POSITIONS,
+    Explanation,
     ExportFormat,
     Question,
     answer,
+    explain,
     export_embeddings,
+    find_id,
     parse_question,
+    parse_triples,
+    score_triples,
 )
 from reltucker.training import (
     Recipe,
@@ -66,10 +77,15 @@ class Evaluation:
     seconds: float
     metrics: dict[Protocol, Metrics]
     breakdown: tuple[Breakdown, list[dict[str, Any]]] | None = None
+    classification: Classification | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, as `reltucker evaluate --json` prints it."""
-        by = {} if self.breakdown is None else {f"by_{self.breakdown[0]}": self.breakdown[1]}
+        more: dict[str, Any] = {}
+        if self.breakdown is not None:
+            more[f"by_{self.breakdown[0]}"] = self.breakdown[1]
+        if self.classification is not None:
+            more["classification"] = self.classification.to_dict()
         return {
             "split": self.split,
             "model": self.model,
@@ -80,7 +96,7 @@ class Evaluation:
             "seconds": self.seconds,
             "core_density": self.sizes.core_density,
             **{protocol: self.metrics[protocol].to_dict() for protocol in PROTOCOLS},
-            **by,
+            **more,
         }
 
     def frame(self) -> pl.DataFrame:
@@ -126,6 +142,11 @@ class Run:
         """The model with the weights of the best epoch."""
         return trained_model(self.folder, self.graph)
 
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What makes probabilities of plausibilities, or None where the run has none."""
+        return Calibration.load(self.path)
+
     @property
     def result(self) -> dict[str, Any] | None:
         """What training ended with, or None while it has not."""
@@ -139,7 +160,9 @@ class Run:
         """Go on with an interrupted training; one that has ended stays as it is."""
         if self.result is None:
             _train(self.folder, self.recipe, self.graph, progress, restore=True)
-            self.__dict__.pop("model", None)
+            for stale in ("model", "calibration"):
+                self.__dict__.pop(stale, None)
+            _calibrated(self)
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -162,11 +185,19 @@ class Run:
         by: Breakdown | None = None,
         *,
         sample: int | None = None,
+        classify: bool = False,
         progress: bool = True,
     ) -> Evaluation:
         """Rank the split's triples in both directions, under all protocols; with `sample`, only so
-        many of them, drawn at random but the same ones for every run on the graph."""
+        many of them, drawn at random but the same ones for every run on the graph. With `classify`
+        they are also told from corrupted ones, by their probabilities."""
         began = time.monotonic()
+        calibration = self.calibration if classify else None
+        if classify and calibration is None:
+            raise RunError(
+                f"{self.path} has no probabilities to classify by; `reltucker calibrate "
+                f"{self.path}` makes them"
+            )
         model, graph = self.model, self.graph
         triples = graph.split(split)
         if sample is not None:
@@ -182,7 +213,27 @@ class Run:
             seconds=time.monotonic() - began,
             metrics=ranking.metrics(),
             breakdown=None if by is None else (by, break_down(ranking, graph, by)),
+            classification=None
+            if calibration is None
+            else classify_triples(model, graph, calibration, split, sample=sample),
         )
+
+    def calibrate(self, split: SplitName = "valid") -> Calibration:
+        """Fit probabilities on the split's triples and keep them in the run; `train` has done so
+        where there were validation triples."""
+        calibration = calibrate(self.model, self.graph, split)
+        calibration.save(self.path)
+        self.__dict__["calibration"] = calibration
+        return calibration
+
+    def score(self, triples: TripleSource, *, progress: bool = True) -> pl.DataFrame:
+        """Judge whole triples: rows (subject, relation, object) one by one, a frame or a file, by
+        names or labels, to scores, probabilities and ranks in both directions."""
+        ids = parse_triples(self.graph, triples, unseen=True)
+        with track("scoring", 2 * len(ids), "queries", progress) as advance:
+            return score_triples(
+                self.model, self.graph, ids, calibration=self.calibration, advance=advance
+            )
 
     def predict(
         self,
@@ -201,7 +252,13 @@ class Run:
         """
         question = parse_question(self.graph, subject, relation, object)
         answers = answer(
-            self.model, self.graph, [question], top=top, known=known, held_out=held_out
+            self.model,
+            self.graph,
+            [question],
+            top=top,
+            known=known,
+            held_out=held_out,
+            calibration=self.calibration,
         )
         return answers.drop("question")
 
@@ -223,7 +280,7 @@ class Run:
                 raise type(error)(f"question {number}: {error}") from None
         ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
         with track("predicting", len(parsed), "questions", progress) as advance:
-            return ask(parsed, advance=advance)
+            return ask(parsed, calibration=self.calibration, advance=advance)
 
     def add(
         self, triples: TripleSource, *, out: Path | str, progress: bool = True
@@ -231,7 +288,18 @@ class Run:
         """Add the new entities of named triples without training; returns the run, in `out`, that
         has them. Their embeddings are solved by the objective of the recipe, all else stays."""
         add_to_run(self.folder, self.model, self.graph, triples, out, progress=progress)
+        if self.calibration is not None:  # scores of known triples are the same
+            self.calibration.save(Path(out))
         return Run(out)
+
+    def why(self, subject: str, relation: str, object: str, *, top: int = 10) -> Explanation:
+        """Explain the score of a triple, by names or labels: the `top` interactions of which it is
+        made, and the `top` known facts that support it."""
+        texts = zip(POSITIONS, (subject, relation, object), strict=True)
+        i, k, j = (find_id(self.graph, position, text) for position, text in texts)
+        return explain(
+            self.model, self.graph, self.recipe, (i, k, j), top=top, calibration=self.calibration
+        )
 
     def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
         """Write the embeddings and the core for other tools; returns the files."""
@@ -257,7 +325,7 @@ def train(
     path = Path(out) if out is not None else _free_folder(graph.name, recipe.model.name)
     folder = RunFolder.create(path, recipe, graph)
     _train(folder, recipe, graph, progress, restore=False)
-    return Run(path)
+    return _calibrated(Run(path))
 
 
 def merge(
@@ -273,7 +341,7 @@ def merge(
     """
     paths = [run.path if isinstance(run, Run) else run for run in runs]
     merge_runs(paths, out, weights=weights, progress=progress)
-    return Run(out)
+    return _calibrated(Run(out))
 
 
 def prepared(
@@ -319,6 +387,11 @@ def _train(
             if shown is not None and stopping.best_epoch > 0:
                 shown.best = (stopping.best_mrr, stopping.best_epoch)
         training.run()
+
+
+def _calibrated(run: Run) -> Run:
+    add_calibration(run.model, run.graph, run.path)
+    return run
 
 
 def _free_folder(graph: str, model: str) -> Path:

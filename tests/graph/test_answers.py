@@ -65,6 +65,16 @@ def test_rows_are_those_of_a_dictionary(
     assert index.answers.dtype == np.int32
 
 
+@settings(deadline=None)
+@given(three_splits, st.sampled_from(DIRECTIONS))
+def test_it_holds_the_known_triples_alone(splits: list[np.ndarray], direction: Direction) -> None:
+    index = AnswerIndex.build(direction, splits, ENTITIES, RELATIONS)
+    grid = np.indices((ENTITIES, RELATIONS, ENTITIES)).reshape(3, -1).T
+    known = {tuple(row) for split in splits for row in split.tolist()}
+    assert index.holds(grid).tolist() == [tuple(row) in known for row in grid.tolist()]
+    assert index.holds(grid[:0]).tolist() == []
+
+
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_huge_vocabularies_take_the_wide_path(direction: Direction) -> None:
     last = 2**31 - 2

@@ -2,6 +2,7 @@ import base64
 import io
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import altair as alt
 import numpy as np
@@ -14,10 +15,12 @@ from reltucker.report.charts import (
     chart_svg,
     quality_against,
     relation_bars,
+    reliability_curve,
     search_history,
     skyline_of_trials,
     svg_png,
     training_curves,
+    write_picture,
 )
 from reltucker.report.matrices import mixing_heat_map, slice_density
 
@@ -285,3 +288,19 @@ def test_the_theme_is_ours_alone() -> None:
     """Charts that a user of the library makes keep their own look."""
     chart_svg(slice_density(np.array([0.5, 0.25])))
     assert alt.theme.active == "default"
+
+
+def test_reliability_has_a_point_for_each_bin_with_triples(tmp_path: Path) -> None:
+    bins = [
+        {"count": 900, "mean_probability": 0.04, "share_true": 0.05},
+        {"count": 0, "mean_probability": None, "share_true": None},
+        {"count": 50, "mean_probability": 0.9, "share_true": 0.8},
+    ]
+    chart = reliability_curve(bins)
+    drawn = [layer["data"]["values"] for layer in chart.to_dict()["layer"]]
+    assert drawn[1:] == [[bins[0], bins[2]]] * 2
+    png, svg = write_picture(chart, tmp_path / "curve.png")
+    assert Image.open(png).size[0] > 500
+    assert "share of true triples" in texts(svg.read_text(encoding="utf-8"))
+    with pytest.raises(ReltuckerError, match="nothing to draw"):
+        reliability_curve(bins[1:2])

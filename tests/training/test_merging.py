@@ -92,6 +92,7 @@ def test_weights_are_chosen_and_the_run_is_whole(
         "triples.safetensors",
         "best.safetensors",
         "result.json",
+        "calibration.json",
     }
 
 

@@ -11,6 +11,7 @@ import typer
 from reltucker import __version__
 from reltucker.cli import (
     add,
+    calibrate,
     compare,
     data,
     demo,
@@ -21,9 +22,11 @@ from reltucker.cli import (
     merge,
     predict,
     resume,
+    score,
     search,
     study,
     train,
+    why,
 )
 from reltucker.errors import ReltuckerError
 
@@ -41,6 +44,9 @@ app.command("describe-model")(describe_model.command)
 app.command("inspect")(inspect.command)
 app.command("compare")(compare.command)
 app.command("predict")(predict.command)
+app.command("score")(score.command)
+app.command("calibrate")(calibrate.command)
+app.command("why")(why.command)
 app.command("export")(export.command)
 
 

@@ -56,6 +56,9 @@ Relations = Annotated[
     list[str] | None,
     Option("--relation", help="A relation to draw; repeatable", show_default="the most frequent"),
 ]
+Answers = Annotated[
+    Path | None, Option("--out", help="Write the answers to this .tsv, .csv or .parquet file")
+]
 Workers = Annotated[int, Option(min=1, help="Processes on this machine")]
 
 

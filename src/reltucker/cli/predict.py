@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from reltucker.cli import options, output
+from reltucker.cli.score import tables
 from reltucker.errors import ReltuckerError
 
 
@@ -27,9 +28,7 @@ def command(
         Path | None,
         Option(help="A table of (subject, relation, object), in each row one of them '?'"),
     ] = None,
-    out: Annotated[
-        Path | None, Option(help="Write the answers to this .tsv, .csv or .parquet file")
-    ] = None,
+    out: options.Answers = None,
     labels: options.RunLabels = None,
     language: options.Language = "en",
     json: options.Json = False,
@@ -37,12 +36,14 @@ def command(
     """Rank the candidates for what is marked with '?'.
 
     Ask one question on the command line, or many from a file with --questions. Facts that the
-    graph holds already are left out unless --known is given.
+    graph holds already are left out unless --known is given. A triple without '?' is scored, and
+    ranked among the answers to either question that it answers; for many see `reltucker score`.
 
     Example: reltucker predict runs/mine 'Alma Berger' born_in '?' --top 5
     """
     from reltucker.graph import read_names
     from reltucker.run import open_run
+    from reltucker.serving import UNKNOWN
     from reltucker.serving.tables import check_answer_file, write_answers
 
     if out is not None:
@@ -57,6 +58,12 @@ def command(
     elif None in question:
         example = "reltucker predict RUN SUBJECT RELATION '?'"
         raise ReltuckerError(f"a question has three parts, one of them '?': {example}")
+    elif UNKNOWN not in question:
+        scored = opened.score([question], progress=False)
+        if out is not None:
+            write_answers(scored, out)
+        output.show(json, scored.to_dicts(), *(tables(scored, opened.graph) if out is None else []))
+        return
     else:
         answers = opened.predict(*question, top=top, known=known, held_out=held_out)
     if out is not None:
@@ -70,6 +77,8 @@ def _table(answers: Any) -> Any:
     columns = [Column("question", "question", "d")] if "question" in answers.columns else []
     columns += [Column("rank", "rank", "d"), Column("answer", "label")]
     columns.append(Column("score", "score", ".3f"))
+    if answers["probability"].count():
+        columns.append(Column("probability", "probability", ".3f"))
     if (answers["answer"] != answers["label"]).any():
         columns.append(Column("name", "answer"))
     if answers["known"].any():

@@ -1,7 +1,10 @@
-"""A model is judged: ranking, protocols, metrics, break-downs."""
+"""A model is judged: ranking, protocols, metrics, break-downs, calibration, classification."""
 
 from reltucker.evaluation.breakdown import Breakdown, break_down
+from reltucker.evaluation.calibration import Calibration, add_calibration, calibrate
+from reltucker.evaluation.classification import Classification, classify_triples
 from reltucker.evaluation.metrics import Metrics
+from reltucker.evaluation.plausibility import plausibilities
 from reltucker.evaluation.protocols import PROTOCOLS, Protocol
 from reltucker.evaluation.ranking import (
     ENTITY_DIRECTIONS,
@@ -15,10 +18,16 @@ __all__ = [
     "ENTITY_DIRECTIONS",
     "PROTOCOLS",
     "Breakdown",
+    "Calibration",
+    "Classification",
     "Metrics",
     "Protocol",
     "Ranking",
+    "add_calibration",
     "break_down",
+    "calibrate",
+    "classify_triples",
+    "plausibilities",
     "rank_split",
     "rank_weighted_sums",
     "sampled",

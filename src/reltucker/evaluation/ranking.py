@@ -75,7 +75,7 @@ def rank_split(
     `advance` is called with the number of queries done since the last call.
     Raises ScoreError when a score is NaN or infinite.
     """
-    buffer = model.E.new_empty(_block_of(len(model.E)), len(model.E))
+    buffer = model.E.new_empty(block_of(len(model.E)), len(model.E))
 
     def scores(direction: EntityDirection, given: Tensor, relations: Tensor) -> Iterator[Tensor]:
         vectors = model.queries(direction, given, relations)
@@ -118,7 +118,7 @@ def sampled(triples: npt.NDArray[np.int32], count: int, seed: int = 0) -> npt.ND
     return triples[np.sort(chosen)]
 
 
-def _block_of(entities: int) -> int:
+def block_of(entities: int) -> int:
     """How many questions are scored at once."""
     return max(16, SCORE_BLOCK_BYTES // (4 * entities))
 
@@ -177,7 +177,7 @@ def _rank_direction(
         known_counts = before[known_starts + known_counts] - before[known_starts]
         known_starts = before[known_starts]
     known_answers, known_splits = tensor(answers), tensor(splits)
-    block = _block_of(len(graph.entities))
+    block = block_of(len(graph.entities))
     for begin in range(0, len(queries), block):
         end = min(begin + block, len(queries))
         asked_rows = slice(*np.searchsorted(query_of, [begin, end]))

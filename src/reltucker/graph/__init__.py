@@ -1,6 +1,6 @@
 """A knowledge graph comes in: readers, vocabulary, splits, answer index, catalog, families."""
 
-from reltucker.graph.answers import COLUMNS, AnswerIndex, AnswerRows, Direction
+from reltucker.graph.answers import COLUMNS, AnswerIndex, AnswerRows, Direction, IntArray
 from reltucker.graph.building import GraphWarning
 from reltucker.graph.description import KINDS, describe_graph, relation_kinds
 from reltucker.graph.extending import Extension, extend, keep_splits
@@ -21,6 +21,7 @@ __all__ = [
     "Extension",
     "GraphSource",
     "GraphWarning",
+    "IntArray",
     "KnowledgeGraph",
     "SplitName",
     "TripleSource",

@@ -114,6 +114,21 @@ class AnswerIndex:
         starts = self.offsets[position]
         return starts, np.where(known, self.offsets[position + 1] - starts, 0)
 
+    def holds(self, triples: IntArray) -> npt.NDArray[np.bool_]:
+        """Which of the triples (n, 3) are known."""
+        wanted = triples[:, COLUMNS[self.direction][2]]
+        low, counts = self.ranges(self.query_of(triples))
+        end = low + counts
+        # A binary search in every row at once for the first answer that is not below the wanted.
+        high = end
+        for _ in range(int(counts.max(initial=0)).bit_length()):
+            middle = (low + high) // 2
+            below = (low < high) & (self.answers[np.minimum(middle, end - 1)] < wanted)
+            low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
+        found = low < end
+        found[found] = self.answers[low[found]] == wanted[found]
+        return found
+
     def rows(self, keys: Keys) -> AnswerRows:
         """The known answers of a batch of query keys."""
         starts, counts = self.ranges(keys)

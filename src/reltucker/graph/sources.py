@@ -53,8 +53,10 @@ def read_names(
 ) -> pl.DataFrame:
     """The rows of triples, or of a file of another kind in a table's format, as they stand;
     `others` are endings that somebody else reads."""
-    is_file = isinstance(source, str | PathLike)
-    table = read_file(Path(source), columns, others) if is_file else read_rows(source)
+    if isinstance(source, str | PathLike):
+        table = read_file(Path(source), columns, others)
+    else:
+        table = read_rows(source)
     if table.frame.select(pl.any_horizontal(bad_names(pl.all()).any())).item():
         table.examine()
     return table.frame

@@ -1,11 +1,13 @@
 """Charts of fits and of searches, each defined once for page, PNG and SVG."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import altair as alt
 import vl_convert
 
+from reltucker.atomic import write_bytes, write_text
 from reltucker.report.texts import printable
 from reltucker.report.theme import (
     DASHES,
@@ -164,6 +166,30 @@ def quality_against(rows: Rows, key: str, title: str, *, note: str | None = None
     return chart.properties(width=560, height=320)
 
 
+def reliability_curve(bins: Rows) -> AnyChart:
+    """The share of true triples against the mean probability, a point for each of the bins; on the
+    diagonal, probabilities come true.
+
+    A row has the keys `mean_probability`, `share_true` and `count`; one without triples is left
+    out. Larger points stand for more triples.
+    """
+    points = [row for row in bins if row["count"]]
+    keys = ("mean_probability", "share_true")
+    x, y = (
+        channel(f"{key}:Q", title=title).scale(domain=[0, 1])
+        for channel, key, title in zip(
+            (alt.X, alt.Y), keys, ("mean probability", "share of true triples"), strict=True
+        )
+    )
+    diagonal = drawing([dict.fromkeys(keys, end) for end in (0.0, 1.0)])
+    diagonal = diagonal.mark_line(strokeDash=[4, 4], color="#999999").encode(x=x, y=y)
+    base = drawing(points, "a bin with triples").encode(x=x, y=y)
+    line = base.mark_line(strokeWidth=2, color=PALETTE[0])
+    size = alt.Size("count:Q", title="triples").scale(type="log", range=[40, 400])
+    dots = base.mark_point(filled=True, opacity=1, color=PALETTE[0]).encode(size=size)
+    return (diagonal + line + dots).properties(width=320, height=320)
+
+
 # -- searches ---------------------------------------------------------------------------------
 
 
@@ -240,6 +266,14 @@ def chart_svg(chart: AnyChart) -> str:
 def svg_png(svg: str) -> bytes:
     """An SVG document as PNG, at twice its nominal size."""
     return bytes(vl_convert.svg_to_png(svg, scale=PNG_SCALE))
+
+
+def write_picture(chart: AnyChart, path: Path) -> tuple[Path, Path]:
+    """Write the chart as PNG to the path, and as SVG beside it; returns both paths."""
+    svg = chart_svg(chart)
+    write_bytes(path, svg_png(svg))
+    write_text(path.with_suffix(".svg"), svg)
+    return path, path.with_suffix(".svg")
 
 
 def _printable_inside(value: Any) -> Any:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reltucker.atomic import write_bytes, write_text
-from reltucker.report.charts import chart_svg, svg_png
+from reltucker.atomic import write_text
+from reltucker.report.charts import write_picture
 from reltucker.report.tables import Table
 from reltucker.report.texts import TEMPLATES
 from reltucker.report.theme import AnyChart
@@ -43,12 +43,8 @@ class Page:
         for part in self.parts:
             charts = []
             for name, (chart, caption) in part.charts.items():
-                svg = chart_svg(chart)
-                charts.append((svg, caption))
-                png = _free_path(pictures, name, paths)
-                paths += [png, png.with_suffix(".svg")]
-                write_bytes(png, svg_png(svg))
-                write_text(paths[-1], svg)
+                paths += write_picture(chart, _free_path(pictures, name, paths))
+                charts.append((paths[-1].read_text(encoding="utf-8"), caption))
             sections.append((part, charts))
         write_text(path, TEMPLATES.get_template("page.html").render(page=self, sections=sections))
         return paths

@@ -6,7 +6,7 @@ from typing import Any
 
 from reltucker.atomic import write_with
 from reltucker.errors import NoModelError
-from reltucker.evaluation import PROTOCOLS, rank_split
+from reltucker.evaluation import PROTOCOLS, add_calibration, rank_split
 from reltucker.graph import KnowledgeGraph
 from reltucker.progress import TrainingProgress, track
 from reltucker.search.ensemble import GAIN, choose_trials
@@ -66,6 +66,7 @@ def finish(
         folder.keep_best(folder.merged if merged else folder.trial(best), graph)
         shutil.rmtree(folder.merged, ignore_errors=True)
         earlier = {MERGED: merged} if merged else {}
+        add_calibration(trained_model(RunFolder(folder.best), graph), graph, folder.best)
     known = {key: earlier[key] for key in (MERGED, *PROTOCOLS) if key in earlier}
     if not judge or set(PROTOCOLS) <= set(known):
         return known

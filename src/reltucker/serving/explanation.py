@@ -4,11 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
 
 from reltucker.errors import ReltuckerError
+from reltucker.evaluation import Calibration
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import RelationalTucker
 from reltucker.serving.support import supporting_facts
@@ -53,8 +55,9 @@ class ScoreParts:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """A triple by names, its score (asked for the object) and plausibility (the mean of all ways),
-    its parts for every way to ask, and the training triples that support it.
+    """A triple by names, its score (asked for the object), its plausibility (the mean of all ways)
+    with the probability where the run has one, its parts for every way to ask, and the training
+    triples that support it.
 
     facts : subject, relation, object, of (whose embedding it shapes: subject, object or both) and
     support, by which the plausibility would fall without the fact; below 0 it speaks against.
@@ -66,6 +69,7 @@ class Explanation:
     known: bool
     score: float
     plausibility: float
+    probability: float | None
     asked: Sequence[ScoreParts]
     facts: pl.DataFrame
 
@@ -78,6 +82,7 @@ class Explanation:
             "known": self.known,
             "score": self.score,
             "plausibility": self.plausibility,
+            "probability": self.probability,
             "asked": [way.to_dict() for way in self.asked],
             "facts": self.facts.to_dicts(),
         }
@@ -90,6 +95,7 @@ def explain(
     triple: tuple[int, int, int],
     *,
     top: int = 10,
+    calibration: Calibration | None = None,
 ) -> Explanation:
     """Explain a triple (i, k, j) of ids with its `top` strongest parts and facts."""
     if top < 1:
@@ -100,13 +106,17 @@ def explain(
     i, k, j = triple
     index = graph.answers("object")
     known = index.rows(index.query_of(ids.cpu().numpy())).answers
+    plausibility, probability = float(model.plausibility(ids)), None
+    if calibration is not None:
+        probability = float(calibration.probabilities(np.array([plausibility]), np.array([k]))[0])
     return Explanation(
         subject=graph.entities.name(i),
         relation=graph.relations.name(k),
         object=graph.entities.name(j),
         known=bool((known == j).any()),
         score=float(model.score(ids)),
-        plausibility=float(model.plausibility(ids)),
+        plausibility=plausibility,
+        probability=probability,
         asked=asked,
         facts=supporting_facts(model, graph, recipe.train, triple, top=top),
     )

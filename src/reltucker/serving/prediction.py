@@ -7,20 +7,22 @@ import numpy as np
 import polars as pl
 import torch
 
-from reltucker.errors import NameNotFoundError, ReltuckerError, ScoreError
+from reltucker.errors import ReltuckerError, ScoreError
+from reltucker.evaluation import Calibration
 from reltucker.graph import COLUMNS, Direction, KnowledgeGraph
 from reltucker.model import RelationalTucker
+from reltucker.serving.naming import POSITIONS, find_id
+from reltucker.serving.scoring import probabilities
 
 UNKNOWN = "?"
 BLOCK_BYTES = 32 << 20
-
-POSITIONS: tuple[Direction, ...] = ("subject", "relation", "object")
 
 SCHEMA = {
     "question": pl.UInt32,
     "rank": pl.UInt32,
     **dict.fromkeys([*POSITIONS, "answer", "label"], pl.String),
     "score": pl.Float32,
+    "probability": pl.Float64,
     "known": pl.Boolean,
 }
 
@@ -44,21 +46,13 @@ def parse_question(
         got = " ".join(UNKNOWN if text == UNKNOWN else repr(text[:80]) for text in texts)
         raise ReltuckerError(
             "ask for exactly one of subject, relation and object with '?', for example: "
-            f"SUBJECT RELATION '?' (got {got})"
+            f"SUBJECT RELATION '?' (got {got}); `score` judges whole triples"
         )
     direction = POSITIONS[texts.index(UNKNOWN)]
-    given = []
-    for position in COLUMNS[direction][:2]:
-        is_relation = POSITIONS[position] == "relation"
-        vocabulary = graph.relations if is_relation else graph.entities
-        number = vocabulary.find(texts[position])
-        if number >= (graph.seen_relations if is_relation else graph.seen_entities):
-            raise NameNotFoundError(
-                f"the {vocabulary.kind} {texts[position]!r} stands in valid or test only; nothing "
-                "was learned about it, so there is nothing to predict"
-            )
-        given.append(number)
-    return Question(direction, *given)
+    first, second = (
+        find_id(graph, POSITIONS[position], texts[position]) for position in COLUMNS[direction][:2]
+    )
+    return Question(direction, first, second)
 
 
 @torch.no_grad()
@@ -70,6 +64,7 @@ def answer(
     top: int = 10,
     known: bool = False,
     held_out: bool = False,
+    calibration: Calibration | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
     """The `top` candidates of every question, best first.
@@ -77,7 +72,8 @@ def answer(
     Candidates are the entities (or relations) that occur in train. Facts that stand in the graph
     are left out unless `known` is set; with `held_out`, facts of the test split count as unknown,
     so that one can see whether the model finds them. Columns: question (1, 2, ...), rank, subject,
-    relation, object (names), answer and label of the candidate, score, known.
+    relation, object (names), answer and label of the candidate, score, probability (null without a
+    calibration), known.
     """
     if top < 1:
         raise ReltuckerError(f"--top {top}: ask for at least one answer")
@@ -121,6 +117,7 @@ def answer(
                 "answer": vocabulary.names.gather(candidate),
                 "label": vocabulary.shown.gather(candidate),
                 "score": values[row, column],
+                "probability": probabilities(calibration, model, triples),
                 "known": np.isin(row * size + candidate, fact_rows * size + fact_answers),
             }
             frames.append(pl.DataFrame(frame, schema_overrides=SCHEMA))

@@ -7,6 +7,7 @@ best.safetensors         the weights of the best epoch
 checkpoint.safetensors   the last state: weights, optimiser, random state, progress
 epochs.jsonl             one line for each epoch
 result.json              what came out, once training has ended
+calibration.json         what makes probabilities of scores, where there are validation triples
 """
 
 import json

@@ -1,0 +1,59 @@
+"""`reltucker score`: judge whole triples."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument
+
+from reltucker.cli import options, output
+
+
+def command(
+    run: options.RunFolder,
+    file: Annotated[Path, Argument(metavar="FILE", help="A table of (subject, relation, object)")],
+    out: options.Answers = None,
+    json: options.Json = False,
+) -> None:
+    """Score whole triples: probabilities, and ranks both ways.
+
+    A rank is the place among the entities of train, without other known answers, when the object
+    or the subject is asked for. A triple with a name that is not in train gets no figures.
+
+    Example: reltucker score runs/mine candidates.tsv --out scored.csv
+    """
+    from reltucker.run import open_run
+    from reltucker.serving.tables import check_answer_file, write_answers
+
+    if out is not None:
+        check_answer_file(out)
+    opened = open_run(run)
+    scored = opened.score(file)
+    if out is not None:
+        write_answers(scored, out)
+    output.show(json, scored.to_dicts(), *(tables(scored, opened.graph) if out is None else []))
+
+
+def tables(scored: Any, graph: Any) -> list[Any]:
+    """Scored triples as a table with labels, and what their ranks are."""
+    from reltucker.report import Column, Table
+
+    vocabularies = {
+        "subject": graph.entities,
+        "relation": graph.relations,
+        "object": graph.entities,
+    }
+    shown = scored.with_columns(
+        vocabulary.shown.gather(vocabulary.ids(scored[position])).alias(position)
+        for position, vocabulary in vocabularies.items()
+    )
+    columns = [Column(name, name) for name in ("subject", "relation", "object")]
+    columns.append(Column("score", "score", ".3f"))
+    if scored["probability"].count():
+        columns.append(Column("probability", "probability", ".3f"))
+    columns += [
+        Column("rank as object", "object_rank", ",.6g"),
+        Column("rank as subject", "subject_rank", ",.6g"),
+        Column("known", "known"),
+    ]
+    told = f"ranks: among {graph.seen_entities:,} entities, without the other known answers"
+    return [Table("", columns, shown.to_dicts()), told]
