@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from reltucker.choices import PresetName
+from reltucker.choices import Alikeness, NameKind, PresetName
 from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import (
     PROTOCOLS,
@@ -41,18 +41,28 @@ from reltucker.progress import TrainingProgress, track
 from reltucker.search import DEFAULT_PRESET, filled
 from reltucker.serving import (
     FORMATS,
+    POSITIONS,
+    Explanation,
     ExportFormat,
     Question,
     answer,
+    discover,
+    duplicates,
+    explain,
     export_embeddings,
+    find_id,
+    limits_of,
     parse_question,
     parse_triples,
+    relation_links,
     score_triples,
+    similar,
 )
 from reltucker.training import (
     Recipe,
     RunFolder,
     Training,
+    add_to_run,
     check,
     merge_runs,
     settled,
@@ -239,23 +249,23 @@ class Run:
         top: int = 10,
         known: bool = False,
         held_out: bool = False,
+        in_range: bool = False,
+        among: Sequence[str] | None = None,
+        where: Sequence[str] = (),
     ) -> pl.DataFrame:
         """The best answers to one question: leave out (or give '?' for) what you ask for.
 
         Names or labels go in. Facts that the graph holds are left out unless `known` is set; with
-        `held_out`, facts of the test split count as unknown.
+        `held_out`, facts of the test split count as unknown. Candidates can be limited to those
+        that stand there in training triples of the relation (`in_range`), to a list (`among`), and
+        to those with known facts (`where`, each as 'relation=object').
         """
         question = parse_question(self.graph, subject, relation, object)
-        answers = answer(
-            self.model,
-            self.graph,
-            [question],
-            top=top,
-            known=known,
-            held_out=held_out,
-            calibration=self.calibration,
+        limits = limits_of(
+            self.graph, in_range=in_range, among=among, where=where, held_out=held_out
         )
-        return answers.drop("question")
+        ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
+        return ask([question], limits=limits, calibration=self.calibration).drop("question")
 
     def predict_many(
         self,
@@ -264,6 +274,9 @@ class Run:
         top: int = 10,
         known: bool = False,
         held_out: bool = False,
+        in_range: bool = False,
+        among: Sequence[str] | None = None,
+        where: Sequence[str] = (),
         progress: bool = True,
     ) -> pl.DataFrame:
         """The best answers to many questions (subject, relation, object), each with one `?`."""
@@ -274,8 +287,77 @@ class Run:
             except ReltuckerError as error:
                 raise type(error)(f"question {number}: {error}") from None
         ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
+        limits = limits_of(
+            self.graph, in_range=in_range, among=among, where=where, held_out=held_out
+        )
         with track("predicting", len(parsed), "questions", progress) as advance:
-            return ask(parsed, calibration=self.calibration, advance=advance)
+            return ask(parsed, limits=limits, calibration=self.calibration, advance=advance)
+
+    def discover(
+        self,
+        top: int = 100,
+        relations: Sequence[str] | None = None,
+        entities: Sequence[str] | None = None,
+        *,
+        per_relation: bool = False,
+        min_probability: float | None = None,
+        anywhere: bool = False,
+        held_out: bool = False,
+        progress: bool = True,
+    ) -> pl.DataFrame:
+        """The most probable facts that are not in the graph: `serving.discover` says of which."""
+        return discover(
+            self.model,
+            self.graph,
+            top=top,
+            relations=relations,
+            entities=entities,
+            per_relation=per_relation,
+            min_probability=min_probability,
+            anywhere=anywhere,
+            held_out=held_out,
+            calibration=self.calibration,
+            progress=progress,
+        )
+
+    def similar(
+        self, name: str, kind: NameKind = "entity", *, top: int = 10, by: Alikeness = "queries"
+    ) -> pl.DataFrame:
+        """The entities or relations that are most like the one of this name."""
+        return similar(self.model, self.graph, name, kind=kind, top=top, by=by)
+
+    def duplicates(
+        self,
+        top: int = 100,
+        *,
+        least: float = 0.9,
+        by: Alikeness = "queries",
+        progress: bool = True,
+    ) -> pl.DataFrame:
+        """Pairs of entities that are most alike, and at least so much."""
+        return duplicates(self.model, self.graph, top=top, least=least, by=by, progress=progress)
+
+    def relation_links(self, *, least: float = 0.8) -> pl.DataFrame:
+        """Relations that are symmetric, the same as others, their inverses or their sums, as far
+        as that explains at least such a share of them."""
+        return relation_links(self.model, self.graph, least=least)
+
+    def add(self, triples: TripleSource, *, out: Path | str, progress: bool = True) -> "Run":
+        """Add the new entities of named triples without training; returns the run, in `out`, that
+        has them. Their embeddings are solved by the objective of the recipe, all else stays."""
+        add_to_run(self.folder, self.model, self.graph, triples, out, progress=progress)
+        if self.calibration is not None:  # scores of known triples are the same
+            self.calibration.save(Path(out))
+        return Run(out)
+
+    def why(self, subject: str, relation: str, object: str, *, top: int = 10) -> Explanation:
+        """Explain the score of a triple, by names or labels: the `top` interactions of which it is
+        made, and the `top` known facts that support it."""
+        texts = zip(POSITIONS, (subject, relation, object), strict=True)
+        i, k, j = (find_id(self.graph, position, text) for position, text in texts)
+        return explain(
+            self.model, self.graph, self.recipe, (i, k, j), top=top, calibration=self.calibration
+        )
 
     def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
         """Write the embeddings and the core for other tools; returns the files."""

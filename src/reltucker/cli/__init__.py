@@ -10,11 +10,13 @@ import typer
 
 from reltucker import __version__
 from reltucker.cli import (
+    add,
     calibrate,
     compare,
     data,
     demo,
     describe_model,
+    discover,
     evaluate,
     export,
     inspect,
@@ -24,8 +26,10 @@ from reltucker.cli import (
     score,
     search,
     serve,
+    similar,
     study,
     train,
+    why,
 )
 from reltucker.errors import ReltuckerError
 
@@ -35,6 +39,7 @@ app.add_typer(data.app, name="data")
 app.command("train")(train.command)
 app.command("resume")(resume.command)
 app.command("merge")(merge.command)
+app.command("add")(add.command)
 app.command("search")(search.command)
 app.command("study")(study.command)
 app.command("evaluate")(evaluate.command)
@@ -44,6 +49,9 @@ app.command("compare")(compare.command)
 app.command("predict")(predict.command)
 app.command("score")(score.command)
 app.command("calibrate")(calibrate.command)
+app.command("discover")(discover.command)
+app.command("similar")(similar.command)
+app.command("why")(why.command)
 app.command("export")(export.command)
 app.command("serve")(serve.command)
 

@@ -1,6 +1,6 @@
 """The HTTP API: routes, each a few lines over a served run."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -12,14 +12,18 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from reltucker import __version__
+from reltucker.choices import Alikeness, NameKind
 from reltucker.errors import ReltuckerError
 from reltucker.serving.http import schema
 from reltucker.serving.http.guard import Guard, Limits
 from reltucker.serving.http.metrics import Metrics
-from reltucker.serving.http.model_thread import ModelThread, TooSlowError
+from reltucker.serving.http.model_thread import DroppedError, ModelThread, TooSlowError
 from reltucker.serving.http.neighbourhood import neighbourhood
-from reltucker.serving.http.predictor import Options, Predictor
+from reltucker.serving.http.predictor import Predictor
 from reltucker.serving.http.static import KINDS, Vega, read_page
+from reltucker.serving.http.streaming import NdjsonResponse, stream_facts
+from reltucker.serving.relation_links import relation_links
+from reltucker.serving.similarity import duplicates, similar
 
 DETAIL = 500
 """Characters of a message, in which names may be long."""
@@ -72,10 +76,12 @@ def make_app(
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ReltuckerError, _mistake)
     app.add_exception_handler(TooSlowError, _too_slow)
+    app.add_exception_handler(DroppedError, _too_slow)
     app.add_exception_handler(MemoryError, _too_slow)
     _add_page(app)
     _add_state(app, metrics)
-    app.include_router(_routes({predictor.name: predictor for predictor in predictors}, thread))
+    by_name = {predictor.name: predictor for predictor in predictors}
+    app.include_router(_routes(by_name, thread, limits))
     return Guard(app, limits, metrics, token, local)
 
 
@@ -110,7 +116,7 @@ def _add_page(app: FastAPI) -> None:
     app.add_route("/vega.js", charts, methods=["GET"], include_in_schema=False)
 
 
-def _routes(predictors: dict[str, Predictor], thread: ModelThread) -> APIRouter:
+def _routes(predictors: dict[str, Predictor], thread: ModelThread, limits: Limits) -> APIRouter:
     router = APIRouter(prefix="/api")
 
     async def chosen(run: Annotated[str, Path(description="the name of a run")]) -> Predictor:
@@ -157,7 +163,7 @@ def _routes(predictors: dict[str, Predictor], thread: ModelThread) -> APIRouter:
         return _json(await thread.run(lambda: run.mixing(relation)))
 
     @router.get("/runs/{run}/map", tags=["model"], response_model=list[schema.Place])
-    async def places(run: Chosen, kind: schema.Kind = "entity") -> Any:
+    async def places(run: Chosen, kind: NameKind = "entity") -> Any:
         """The most frequent entities, or all relations, in two dimensions."""
         return _json(run.maps[kind])
 
@@ -165,11 +171,16 @@ def _routes(predictors: dict[str, Predictor], thread: ModelThread) -> APIRouter:
     async def names(
         run: Chosen,
         prefix: Name = "",
-        kind: schema.Kind = "entity",
+        kind: NameKind = "entity",
         limit: Annotated[int, Query(ge=1, le=100)] = 10,
     ) -> Any:
         """Names and labels in which a word begins with `prefix`, the most frequent first."""
         return _json(run.names(prefix, kind, limit))
+
+    @router.post("/runs/{run}/labels", tags=["names"], response_model=schema.Labels)
+    async def labels(run: Chosen, body: schema.Names) -> Any:
+        """What to show to people for names; names that the graph does not hold stay as they are."""
+        return _json({"labels": run.labels(body.names, body.kind)})
 
     @router.get("/runs/{run}/neighbourhood", tags=["names"], response_model=schema.Neighbourhood)
     async def around(
@@ -185,18 +196,96 @@ def _routes(predictors: dict[str, Predictor], thread: ModelThread) -> APIRouter:
     async def predict(run: Chosen, body: schema.Questions) -> Any:
         """The best answers to each question. Questions of requests that wait are answered in one
         product."""
-        options = Options(body.top, body.known, body.held_out)
-        if len(body.questions) * body.top > schema.ROWS:
-            raise HTTPException(422, f"ask for at most {schema.ROWS:,} answers in one request")
+        options = body.options()
+        _check_rows(len(body.questions) * body.top)
         parts = [question.parts() for question in body.questions]
-        return _json({"answers": await thread.ask(run, options, lambda: run.parse(parts))})
+        answers = await thread.ask(run, options, lambda: run.parse(parts, options))
+        return _json({"answers": answers})
+
+    @router.post("/runs/{run}/add", tags=["questions"], response_model=schema.AnswersWithNew)
+    async def add(run: Chosen, body: schema.Added) -> Any:
+        """Answers of the model with new entities, solved from some facts. Nothing is kept."""
+        options = body.options()
+        _check_rows(len(body.questions) * body.top)
+        parts = [question.parts() for question in body.questions]
+        return _json(await thread.run_long(lambda _: run.add(body.triples, parts, options)))
+
+    @router.post("/runs/{run}/why", tags=["questions"], response_model=schema.Explained)
+    async def why(run: Chosen, body: schema.WhyTriple) -> Any:
+        """The parts that a score is the sum of, and the known facts that support it."""
+        triple = (body.subject, body.relation, body.object)
+        return _json(await thread.run_long(lambda _: run.why(triple, body.top)))
 
     @router.post("/runs/{run}/score", tags=["questions"], response_model=schema.Scores)
     async def score(run: Chosen, body: schema.Triples) -> Any:
         """Scores, probabilities and ranks of whole triples."""
         return _json({"triples": await thread.run(lambda: run.score(body.triples))})
 
+    @router.post(
+        "/runs/{run}/discover",
+        tags=["facts"],
+        response_model=schema.DiscoveryLine,
+        response_class=NdjsonResponse,
+    )
+    async def discovered(run: Chosen, body: schema.Discovery) -> Any:
+        """The most probable facts that are not in the graph, as lines of JSON."""
+        if body.per_relation:
+            _check_rows(body.top * len(body.relations or run.relations))
+        return await stream_facts(run, thread, body.model_dump(), limits.discover_seconds)
+
+    @router.get("/runs/{run}/similar", tags=["facts"], response_model=list[schema.Alike])
+    async def alike(
+        run: Chosen,
+        name: Name,
+        kind: NameKind = "entity",
+        top: Annotated[int, Query(ge=1, le=schema.MANY)] = 10,
+        by: Alikeness = "queries",
+    ) -> Any:
+        """The entities or relations that are most like one."""
+        return _json(
+            await thread.run_long(
+                lambda _: similar(run.model, run.graph, name, kind=kind, top=top, by=by).to_dicts()
+            )
+        )
+
+    @router.get("/runs/{run}/duplicates", tags=["facts"], response_model=list[schema.Duplicate])
+    async def doubles(
+        run: Chosen,
+        top: Annotated[int, Query(ge=1, le=schema.MANY)] = 100,
+        least: Annotated[float, Query(ge=-1, le=1)] = 0.9,
+        by: Alikeness = "queries",
+    ) -> Any:
+        """Pairs of entities that may be one."""
+
+        def work(checkpoint: Callable[[], None]) -> Any:
+            found = duplicates(
+                run.model,
+                run.graph,
+                top=top,
+                least=least,
+                by=by,
+                progress=False,
+                watch=checkpoint,
+            )
+            return found.to_dicts()
+
+        return _json(await thread.run_long(work))
+
+    @router.get("/runs/{run}/links", tags=["facts"], response_model=list[schema.Link])
+    async def links(run: Chosen, least: Annotated[float, Query(ge=0, le=1)] = 0.8) -> Any:
+        """Relations that are symmetric, or the same as others, their inverses or their sums."""
+        return _json(
+            await thread.run_long(
+                lambda _: relation_links(run.model, run.graph, least=least).to_dicts()
+            )
+        )
+
     return router
+
+
+def _check_rows(count: int) -> None:
+    if count > schema.ROWS:
+        raise HTTPException(422, f"ask for at most {schema.ROWS:,} answers in one request")
 
 
 def _json(document: Any, status: int = 200) -> Response:

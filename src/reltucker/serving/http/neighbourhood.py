@@ -29,7 +29,7 @@ def neighbourhood(run: Predictor, name: str, known: int, predicted: int) -> Row:
     shown = facts[np.argsort(_within(facts[:, 1]), kind="stable")[:known]]
     new: list[Row] = []
     if predicted and questions:
-        answers = run.answers(questions, Options(top=3))
+        answers = run.answers(questions, Options(top=3, in_range=True))
         new = sorted((a for some in answers for a in some), key=_order)
         new = list({(a["subject"], a["relation"], a["object"]): a for a in new}.values())
     return {

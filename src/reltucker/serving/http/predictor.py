@@ -10,14 +10,16 @@ import torch
 
 from reltucker.errors import ReltuckerError
 from reltucker.evaluation import Calibration, break_down, rank_split, sampled
-from reltucker.graph import Direction, KnowledgeGraph, SplitName
+from reltucker.graph import KnowledgeGraph, SplitName
 from reltucker.model import RelationalTucker
+from reltucker.serving.candidates import limits_of
+from reltucker.serving.explanation import explain
 from reltucker.serving.http.names import IndexedVocabulary
-from reltucker.serving.naming import find_id, parse_triples
+from reltucker.serving.naming import POSITIONS, find_id, parse_triples
 from reltucker.serving.prediction import Question, answer, parse_question
 from reltucker.serving.scoring import score_triples
+from reltucker.training import Recipe, fold_in
 
-DIRECTIONS: tuple[Direction, ...] = ("subject", "relation", "object")
 RANKED = 2_000
 """Triples that the results by relation are taken from at the most: they are made at the start."""
 MAPPED = 5_000
@@ -33,6 +35,8 @@ class OpenedRun(Protocol):
 
     @property
     def path(self) -> Path: ...
+    @property
+    def recipe(self) -> Recipe: ...
     @property
     def graph(self) -> KnowledgeGraph: ...
     @property
@@ -53,6 +57,14 @@ class Options:
     top: int = 10
     known: bool = False
     held_out: bool = False
+    in_range: bool = False
+    among: tuple[str, ...] | None = None
+    where: tuple[str, ...] = ()
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether some entities cannot be answers."""
+        return self.in_range or self.among is not None or bool(self.where)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +77,7 @@ class Predictor:
     entities: IndexedVocabulary
     relations: IndexedVocabulary
     calibration: Calibration | None
+    recipe: Recipe
     summary: Row
     sizes: Row
     epochs: list[Row]
@@ -81,8 +94,10 @@ class Predictor:
         counts = np.bincount(plain.train[:, 1], minlength=len(plain.relations))
         relations = IndexedVocabulary(plain.relations, counts)
         graph = replace(plain, entities=entities, relations=relations)
-        for direction in DIRECTIONS:
+        for direction in POSITIONS:
             graph.answers(direction)
+            if direction != "relation":
+                graph.occurring(0, direction)
         results = _results(model, graph)
         sizes = run.describe()
         summary = {
@@ -104,6 +119,7 @@ class Predictor:
             entities=entities,
             relations=relations,
             calibration=run.calibration,
+            recipe=run.recipe,
             summary=summary,
             sizes=sizes,
             epochs=run.epochs(),
@@ -119,31 +135,13 @@ class Predictor:
         """The entities or the relations."""
         return self.relations if kind == "relation" else self.entities
 
-    def parse(self, questions: Sequence[Sequence[str | None]]) -> list[Question]:
+    def parse(self, questions: Sequence[Sequence[str | None]], options: Options) -> list[Question]:
         """Names to questions; a mistake is told with the number of its question."""
-        parsed = []
-        for number, question in enumerate(questions, start=1):
-            try:
-                parsed.append(parse_question(self.graph, *question))
-            except ReltuckerError as error:
-                raise type(error)(f"question {number}: {error}") from None
-        return parsed
+        return _parsed(self.graph, questions, options)
 
     def answers(self, questions: Sequence[Question], options: Options) -> list[list[Row]]:
         """The best answers of every question."""
-        frame = answer(
-            self.model,
-            self.graph,
-            questions,
-            top=options.top,
-            known=options.known,
-            held_out=options.held_out,
-            calibration=self.calibration,
-        )
-        found: list[list[Row]] = [[] for _ in questions]
-        for row in frame.iter_rows(named=True):
-            found[row.pop("question") - 1].append(row)
-        return found
+        return _answers(self.model, self.graph, questions, options, self.calibration)
 
     def score(self, triples: Sequence[Sequence[str]]) -> list[Row]:
         """Named triples to scores, probabilities and ranks."""
@@ -172,6 +170,29 @@ class Predictor:
             ],
         }
 
+    def why(self, triple: Sequence[str], top: int) -> Row:
+        """The parts of a triple's score and the facts that support it."""
+        texts = zip(POSITIONS, triple, strict=True)
+        i, k, j = (find_id(self.graph, position, text) for position, text in texts)
+        found = explain(
+            self.model, self.graph, self.recipe, (i, k, j), top=top, calibration=self.calibration
+        )
+        return found.to_dict()
+
+    def add(
+        self,
+        triples: Sequence[Sequence[str]],
+        questions: Sequence[Sequence[str | None]],
+        options: Options,
+    ) -> Row:
+        """Answers of this model with new entities, which nobody else sees."""
+        rows = [tuple(triple) for triple in triples]
+        model, graph = fold_in(self.model, self.graph, self.recipe, rows)
+        names = graph.entities.names[self.graph.seen_entities : graph.seen_entities]
+        asked = _parsed(graph, questions, options)
+        answers = _answers(model, graph, asked, options, self.calibration)
+        return {"entities": names.to_list(), "answers": answers}
+
     def names(self, prefix: str, kind: str, limit: int) -> list[Row]:
         """Names and labels in which a word begins with `prefix`."""
         vocabulary = self.vocabulary(kind)
@@ -180,6 +201,12 @@ class Predictor:
             for i in vocabulary.complete(prefix, limit)
             for weight in (vocabulary.weights[i],)
         ]
+
+    def labels(self, names: list[str], kind: str) -> list[str]:
+        """What to show to people; names that are not there stay as they are."""
+        vocabulary = self.vocabulary(kind)
+        ids = vocabulary.ids(names)
+        return [name if i < 0 else vocabulary.label(i) for name, i in zip(names, ids, strict=True)]
 
     def mixing(self, relation: str) -> Row:
         """M_k (d_e, d_e) of a relation; where it is large, of each block of rows and columns the
@@ -201,6 +228,53 @@ class Predictor:
             "step": step,
             "values": [[float(f"{value:.4g}") for value in row] for row in matrix.tolist()],
         }
+
+
+def _parsed(
+    graph: KnowledgeGraph, questions: Sequence[Sequence[str | None]], options: Options
+) -> list[Question]:
+    parsed = []
+    for number, question in enumerate(questions, start=1):
+        try:
+            parsed.append(parse_question(graph, *question))
+        except ReltuckerError as error:
+            raise type(error)(f"question {number}: {error}") from None
+        if parsed[-1].direction == "relation" and options.is_limited:
+            raise ReltuckerError(
+                f"question {number}: candidates can be limited where an entity is asked for, not "
+                "for a relation; leave in_range, among and where out"
+            )
+    return parsed
+
+
+def _answers(
+    model: RelationalTucker,
+    graph: KnowledgeGraph,
+    questions: Sequence[Question],
+    options: Options,
+    calibration: Calibration | None,
+) -> list[list[Row]]:
+    limits = limits_of(
+        graph,
+        in_range=options.in_range,
+        among=options.among,
+        where=options.where,
+        held_out=options.held_out,
+    )
+    frame = answer(
+        model,
+        graph,
+        questions,
+        top=options.top,
+        known=options.known,
+        held_out=options.held_out,
+        limits=limits,
+        calibration=calibration,
+    )
+    found: list[list[Row]] = [[] for _ in questions]
+    for row in frame.iter_rows(named=True):
+        found[row.pop("question") - 1].append(row)
+    return found
 
 
 def name_runs(paths: Sequence[Path]) -> list[str]:

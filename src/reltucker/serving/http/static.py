@@ -27,7 +27,7 @@ class Vega:
     """Vega, Vega-Lite and Vega-Embed as one script. It is made when it is first asked for, which
     takes seconds: in another process, for it would hold the interpreter of this one."""
 
-    code = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
+    code = "import vl_convert; open(1, 'w', encoding='utf-8').write(vl_convert.javascript_bundle())"
 
     def __init__(self) -> None:
         self._making: asyncio.Task[bytes] | None = None

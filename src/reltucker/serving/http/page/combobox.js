@@ -41,9 +41,8 @@ export class NameField {
     this.input.value = name;
     if (!name) return;
     this.#choose({ name, label: name }, false);
-    api(of(this.run, "names", { prefix: name, kind: this.kind }))
-      .then((found) => found.find((one) => one.name === name))
-      .then((one) => one && this.value === name && this.#choose(one, false))
+    api(of(this.run, "labels"), { body: { kind: this.kind, names: [name] } })
+      .then(({ labels: [label] }) => this.value === name && this.#choose({ name, label }, false))
       .catch(() => {}); // the name stays as it is
   }
 
