@@ -52,7 +52,9 @@ def check_sum(model: RelationalTucker, parts: ScoreParts) -> None:
 
 @pytest.mark.parametrize("name", CORES)
 @pytest.mark.parametrize("kind", ["plain", "reciprocal", "normalised"])
-def test_parts_add_up_to_the_score(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_add_up_to_the_score(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are the products with the entries of the core of the model without normalisation."""
     monkeypatch.setattr(explanation, "BLOCK", 50)
     model = make(name, kind)
@@ -60,11 +62,9 @@ def test_parts_add_up_to_the_score(name: str, kind: str, monkeypatch: pytest.Mon
     G, (i, k, j) = plain.core.tensor().double(), TRIPLE
     for way in ("object", "subject") if model.reciprocal else ("object",):
         given, other, row = (i, j, k) if way == "object" else (j, i, k + 5)
-        tensor = torch.einsum(
-            "abl,a,b,l->abl",
-            G,
-            *(part.double() for part in (plain.E[given], plain.E[other], plain.R[row])),
-        )
+        tensor = torch.einsum("abl,a,b,l->abl", G, *(
+            part.double() for part in (plain.E[given], plain.E[other], plain.R[row])
+        ))
         every = score_parts(model, TRIPLE, way, top=EVERY)
         check_sum(model, every)
         assert abs(every.rest) < 1e-9
@@ -88,9 +88,9 @@ def test_coordinates_are_those_of_the_factors() -> None:
                 rows = model.E[row].numpy()
                 for at, number in zip(place, value, strict=True):
                     assert number == pytest.approx(1.0 if at is None else rows[at])
-            assert frame["subject_coordinate"].null_count() + frame[
-                "object_coordinate"
-            ].null_count() > 0 or (kind != "normalised")
+            assert frame["subject_coordinate"].null_count() + frame["object_coordinate"].null_count() > 0 or (
+                kind != "normalised"
+            )
 
 
 def test_merged_and_normalised_models_add_up() -> None:
@@ -133,20 +133,14 @@ def run(graph: KnowledgeGraph, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return train(graph, Recipe().with_values(settings), out=folder, progress=False)
 
 
-def refitted(
-    model: RelationalTucker,
-    graph: KnowledgeGraph,
-    recipe: Recipe,
-    entity: int,
-    left_out: tuple[int, ...] | None,
-) -> torch.Tensor:
+def refitted(model: RelationalTucker, graph: KnowledgeGraph, recipe: Recipe, entity: int,
+             left_out: tuple[int, ...] | None) -> torch.Tensor:
     """The row of an entity that is least, with a fact left out."""
     train = graph.train
     if left_out is not None:
         train = train[(train != np.array(left_out)).any(axis=1)]
     settings = recipe.train
     from dataclasses import replace
-
     objective = settings.objective_class.build(model, settings, replace(graph, train=train))
     row = RowObjective(objective, torch.tensor([entity]), graph.seen_entities)
     return solve(row, model.E[entity][None])
@@ -194,9 +188,7 @@ def test_an_explanation_by_names(run: Run) -> None:
     assert found.known
     assert [way.way for way in found.asked] == ["object", "subject"]
     assert found.score == pytest.approx(found.asked[0].score, abs=1e-4)
-    assert found.plausibility == pytest.approx(
-        np.mean([way.score for way in found.asked]), abs=1e-4
-    )
+    assert found.plausibility == pytest.approx(np.mean([way.score for way in found.asked]), abs=1e-4)
     assert found.probability == run.score([(subject, relation, object_)])["probability"][0]
     facts = found.facts
     assert facts.columns == ["subject", "relation", "object", "of", "support"]

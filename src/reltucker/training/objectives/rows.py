@@ -133,9 +133,7 @@ class RowObjective:
     def _relation_losses(self, given: Tensor, answers: Tensor) -> Tensor:
         """Cross-entropy of the relation of every answer's triple (A,)."""
         is_swapped = (self.question >= self.arrangement.objects).unsqueeze(1)
-        first, second = (
-            torch.where(is_swapped, *ends) for ends in ((answers, given), (given, answers))
-        )
+        first, second = (torch.where(is_swapped, *ends) for ends in ((answers, given), (given, answers)))
         scores = self.model.relation_queries(first, second) @ self.model.R.detach().t()
         rows = self.arrangement.relations[self.arrangement.index]
         return cross_entropy(scores, rows[self.question], reduction="none")
