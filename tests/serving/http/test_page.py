@@ -47,6 +47,7 @@ class Visit:
 
     def __init__(self, browser: Any, address: str, **options: Any) -> None:
         self.context = browser.new_context(**options)
+        self.context.set_default_timeout(40_000)  # the machine may be busy
         self.page = self.context.new_page()
         self.address = address
         self.said: list[str] = []
@@ -64,6 +65,9 @@ class Visit:
         self.page.wait_for_selector(f"nav a[aria-current][data-view={view}]")
         self.page.wait_for_timeout(30)  # the address has changed, the view may not have yet
         self.settle()
+
+    def field(self, label: str) -> Any:
+        return self.page.get_by_role("combobox", name=label, exact=True)
 
     def text(self, selector: str) -> str:
         return str(self.page.locator(selector).first.text_content())
@@ -127,3 +131,102 @@ def test_every_view_passes_axe_in_light_and_dark_and_fits_a_phone(
             assert wide <= 0, (view, params, width)
         page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.getElementsByTagName('script').length") == 1
+
+
+def test_one_asks_by_keyboard_goes_on_and_comes_back(browser: Any, address: str, run: Run) -> None:
+    visit = Visit(browser, address, color_scheme="dark")
+    page = visit.page
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    visit.field("Subject").fill("e2")
+    page.wait_for_selector("[role=option]")
+    page.keyboard.press("ArrowDown")
+    marked = page.locator("[role=option][aria-selected=true]")
+    active = visit.field("Subject").get_attribute("aria-activedescendant")
+    assert marked.get_attribute("id") == active
+    page.keyboard.press("Enter")
+    subject = visit.field("Subject").input_value()
+    visit.field("Relation").fill("r1")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("tbody tr")
+    expected = run.predict(subject, "r1", known=True)
+    assert page.locator("tbody th a").count() == len(expected) == 10
+    assert expected["label"][0] in visit.text("tbody th a")
+    badges = page.locator("tbody .badge").all_text_contents()
+    assert badges == ["known" if known else "new" for known in expected["known"]]
+    assert page.evaluate("document.activeElement.id") == "results"
+    asked = page.url
+    page.locator("tbody th a").first.click()
+    page.wait_for_selector("svg.graph a")
+    assert expected["label"][0] in visit.text("#results")
+    assert page.locator(".edge.predicted").count() > 1  # one is the legend's
+    page.go_back()
+    page.wait_for_selector("tbody tr")
+    assert page.url == asked
+    page.goto("about:blank")
+    page.goto(asked)  # as somebody else would who was sent the address
+    page.wait_for_selector("tbody tr")
+    assert visit.field("Subject").input_value() == subject
+    page.get_by_role("link", name="Why?").first.click()
+    page.wait_for_selector(".flow")
+    assert page.locator("table").last.locator("tbody tr").count() > 0
+    assert visit.said == []
+
+
+def test_accepted_facts_are_saved_and_a_new_entity_is_asked_about(
+    browser: Any, address: str
+) -> None:
+    visit = Visit(browser, address, accept_downloads=True)
+    page = visit.page
+    visit.go("discover", top="20")
+    rows = page.locator("tbody tr")
+    assert rows.count() == 20
+    facts = [part.split(" · ") for part in rows.locator("th").all_text_contents()]
+    rows.nth(0).get_by_text("Accept").click()
+    rows.nth(1).get_by_text("Reject").click()
+    page.locator("label:has-text('Show') select").select_option("rejected")
+    assert rows.count() == 1
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save 1 accepted fact").click()
+    triples = saved.value.path().read_text(encoding="utf-8").splitlines()
+    assert len(triples) == 1
+    assert triples[0].split("\t")[1] == facts[0][1]
+
+    visit.go("add")
+    page.get_by_label("New name").fill("<b>somebody</b>")
+    visit.field("Relation").first.fill("r1")
+    visit.field("Known entity").first.fill("e9")
+    visit.field("What do you want to know?").fill("r2")
+    page.get_by_role("button", name="Add and ask").click()
+    page.wait_for_selector("tbody tr")
+    assert "<b>somebody</b> · r2 · ?" in visit.text("#results")
+    assert rows.count() == 10
+    assert visit.said == []
+
+
+def test_what_goes_wrong_is_told_in_a_sentence(browser: Any, address: str) -> None:
+    visit = Visit(browser, address)
+    page = visit.page
+    visit.go("ask", s="nobody", r="r1")
+    assert "no entity is called 'nobody'" in visit.text("[role=alert]")
+    page.route("**/predict", lambda route: route.abort())
+    visit.go("ask", s="e8", r="r1")
+    assert "Is `reltucker serve` still running?" in visit.text("[role=alert]")
+    page.unroute("**/predict")
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_selector("tbody tr")
+
+    def guarded(route: Any) -> None:
+        allowed = route.request.headers.get("authorization") == "Bearer a token"
+        refusal = {"status": 401, "json": {"detail": "give the token"}}
+        _ = route.continue_() if allowed else route.fulfill(**refusal)
+
+    page.route("**/api/**", guarded)
+    page.reload()
+    page.get_by_label("Token").fill("a token")
+    page.get_by_role("button", name="Use it").click()
+    page.wait_for_selector("tbody tr")
+    page.route("**/vega.js", lambda route: route.abort())
+    visit.go("see", part="results")
+    page.wait_for_selector("figure tbody tr")  # in place of the chart
+    assert "cannot be loaded" in visit.text(".chart")

@@ -17,11 +17,13 @@ export async function show(root, { run, signal }) {
     const id = ++made;
     const relation = new NameField(run, "relation", "Relation");
     const other = new NameField(run, "entity", "Known entity");
-    const side = make("select", { "aria-label": "The new entity is" },
-      make("option", { value: "subject" }, "New is the subject"),
-      make("option", { value: "object" }, "New is the object"));
-    const row = make("fieldset", { class: "triple" }, make("legend", {}, `Fact ${id}`),
-      make("div", { class: "field" }, make("label", {}, "Side", side)), relation.element, other.element,
+    const side = make("select", { id: `side-${id}` },
+      make("option", { value: "subject" }, "the subject: new · relation · known"),
+      make("option", { value: "object" }, "the object: known · relation · new"));
+    const row = make("fieldset", {}, make("legend", {}, `Fact ${id}`),
+      make("div", { class: "triple" },
+        make("div", { class: "field" }, make("label", { for: `side-${id}` }, "The new one is"), side),
+        relation.element, other.element),
       make("button", { type: "button", onclick: () => { facts.delete(row); row.remove(); } }, `Remove fact ${id}`));
     facts.set(row, { relation, other, side });
     rows.append(row);
@@ -30,7 +32,7 @@ export async function show(root, { run, signal }) {
   addRow();
   addRow();
   const asked = new NameField(run, "relation", "What do you want to know?", { hint: "a relation: the model answers New · relation · ?" });
-  const place = make("section", { "aria-labelledby": "results" });
+  const place = make("section", {});
   const submit = (event) => {
     event.preventDefault();
     const fresh = name.value.trim();

@@ -42,7 +42,7 @@ export async function show(root, { run, params, signal }) {
       top: data.get("top") === "10" ? "" : data.get("top"),
     });
   };
-  const results = make("section", { "aria-labelledby": "results" });
+  const results = make("section", {});
   root.append(
     make("h1", {}, "Ask"),
     help("A fact has three parts, such as ", make("em", {}, "Alma · mother · Berta"),
@@ -128,11 +128,11 @@ async function answers(run, params, signal) {
   return [
     heading,
     help("Best first. ", isCalibrated
-      ? "The probability says how often such a fact is true; it was fitted on facts held back from training."
+      ? "The probability says how often such a fact is true, known or not, by what the model has learned; it was fitted on facts held back from training."
       : ["The score orders the answers of one question; it is no probability. This model has none: ", make("code", {}, "reltucker calibrate"), " makes them."]),
     table("Answers", [
       ["Answer", (row) => link(onwards(row), labelled(row.label, row.answer))],
-      ["Rank", (row) => number(row.rank), "number"],
+      ["Rank", (row) => number(row.rank), "number wide"],
       ...(isCalibrated ? [["Probability", (row) => probability(row.probability)]] : []),
       ["Score", (row) => number(row.score), "number wide"],
       ["In the graph?", (row) => badge(row.known)],

@@ -4,7 +4,7 @@ import { go, to } from "./address.js";
 import { Problem, lines, load, of, withLabels } from "./api.js";
 import { NameField } from "./combobox.js";
 import { triple } from "./ask.js";
-import { announce, count, help, labelled, link, make, number, probability, table } from "./dom.js";
+import { announce, count, help, link, make, number, probability, table } from "./dom.js";
 
 export const title = "Discover";
 
@@ -20,7 +20,7 @@ export async function show(root, { run, params, signal }) {
     event.preventDefault();
     go("discover", { r: fields.r.value, e: fields.e.value, least: least.value, top: top.value });
   };
-  const place = make("section", { "aria-labelledby": "results" });
+  const place = make("section", {});
   root.append(
     make("h1", {}, "Discover"),
     help("Facts that are not in the graph and that the model finds most likely. Look at them, accept or reject them, and save the accepted ones."),
@@ -92,9 +92,8 @@ function review(run, facts) {
     const rows = facts.filter((fact) =>
       (shown.value === "all" || (decisions.get(key(fact)) ?? "undecided") === shown.value) &&
       (!text || names(fact).some((name) => name.toLowerCase().includes(text))));
-    const part = (place) => [place[0].toUpperCase() + place.slice(1), (fact) => labelled(fact[`${place}_label`], fact[place])];
     body.replaceChildren(rows.length ? table("New facts", [
-      part("subject"), part("relation"), part("object"),
+      ["Fact", (fact) => triple(fact)],
       ...(isCalibrated ? [["Probability", (fact) => probability(fact.probability)]] : []),
       ["Score", (fact) => number(fact.score), "number wide"],
       ["Is it true?", buttons],

@@ -119,7 +119,7 @@ function picture(centre, facts, width) {
     viewBox: `0 0 ${w} ${h}`, class: "graph", role: "group",
     "aria-label": `Graph around ${shorten(centre.label, 200)}; the table below has the same facts`,
   },
-  lines, // below all texts
+  lines.reverse(), // below all texts, and known ones above predicted ones
   parts,
   draw("circle", { cx: root.x, cy: root.y, r: 10, class: "node centre" }),
   draw("text", {

@@ -26,7 +26,7 @@ const MRR = "The MRR (mean reciprocal rank) is 1 where the right answer always c
 export async function show(root, context) {
   const { params } = context;
   const part = params.part in PARTS ? params.part : "around";
-  const place = make("section", { "aria-labelledby": "results" });
+  const place = make("section", {});
   root.append(
     make("h1", {}, "See"),
     help("What the model has learned, as pictures. Every picture has a table of its numbers."),
@@ -218,7 +218,7 @@ async function calibration(place, { run, signal }) {
             {
               mark: { type: "point", filled: true, opacity: 1 },
               encoding: {
-                size: { field: "count", type: "quantitative", legend: { title: "facts" }, scale: { range: [30, 300] } },
+                size: { field: "count", type: "quantitative", legend: null, scale: { range: [30, 300] } },
                 tooltip: [{ field: "mean_probability", format: ".1%", title: "given" }, { field: "share_true", format: ".1%", title: "true" }, { field: "count", title: "facts" }],
               },
             },

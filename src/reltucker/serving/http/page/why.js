@@ -16,7 +16,7 @@ export async function show(root, { run, params, signal }) {
     event.preventDefault();
     go("why", { s: fields.s.value, r: fields.r.value, o: fields.o.value });
   };
-  const place = make("section", { "aria-labelledby": "results" });
+  const place = make("section", {});
   root.append(
     make("h1", {}, "Understand"),
     help("Fill in a whole fact, known or not: how likely is it to the model, and why?"),
@@ -36,7 +36,12 @@ export async function show(root, { run, params, signal }) {
     ]);
     const [found, ...facts] = await withLabels(run, [explained, ...explained.facts], signal);
     found.facts = facts;
-    return [summary(scores.triples[0], found), ...found.asked.map((way) => paths(way, found, place.clientWidth)), support(found)];
+    const [way, ...others] = found.asked.map((each) => paths(each, found, place.clientWidth));
+    return [
+      summary(scores.triples[0], found), way,
+      others.length ? make("details", {}, make("summary", {}, "The same, asked the other way round"), others) : null,
+      support(found),
+    ];
   });
 }
 
