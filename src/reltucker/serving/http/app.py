@@ -43,6 +43,15 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 
+IN_JSON: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": problem["description"],
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    for status, problem in PROBLEMS.items()
+}
+"""The same for routes whose answers are not JSON."""
+
 
 def make_app(
     predictors: Sequence[Predictor],
@@ -91,7 +100,7 @@ def _add_state(app: FastAPI, metrics: Metrics) -> None:
         """That the server is there."""
         return {"status": "ok", "version": __version__}
 
-    @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
+    @app.get("/metrics", tags=["server"], response_class=PlainTextResponse, responses=IN_JSON)
     async def prometheus() -> Any:
         """Counts and times of requests, for Prometheus."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -212,6 +221,7 @@ def _routes(predictors: dict[str, Predictor], thread: ModelThread, limits: Limit
         tags=["facts"],
         response_model=schema.DiscoveryLine,
         response_class=NdjsonResponse,
+        responses=IN_JSON,
     )
     async def discovered(run: Chosen, body: schema.Discovery) -> Any:
         """The most probable facts that are not in the graph, as lines of JSON."""
