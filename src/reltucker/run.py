@@ -41,12 +41,16 @@ from reltucker.progress import TrainingProgress, track
 from reltucker.search import DEFAULT_PRESET, filled
 from reltucker.serving import (
     FORMATS,
+    POSITIONS,
+    Explanation,
     ExportFormat,
     Question,
     answer,
     discover,
     duplicates,
+    explain,
     export_embeddings,
+    find_id,
     limits_of,
     parse_question,
     parse_triples,
@@ -58,6 +62,7 @@ from reltucker.training import (
     Recipe,
     RunFolder,
     Training,
+    add_to_run,
     check,
     merge_runs,
     settled,
@@ -336,6 +341,23 @@ class Run:
         """Relations that are symmetric, the same as others, their inverses or their sums, as far
         as that explains at least such a share of them."""
         return relation_links(self.model, self.graph, least=least)
+
+    def add(self, triples: TripleSource, *, out: Path | str, progress: bool = True) -> "Run":
+        """Add the new entities of named triples without training; returns the run, in `out`, that
+        has them. Their embeddings are solved by the objective of the recipe, all else stays."""
+        add_to_run(self.folder, self.model, self.graph, triples, out, progress=progress)
+        if self.calibration is not None:  # scores of known triples are the same
+            self.calibration.save(Path(out))
+        return Run(out)
+
+    def why(self, subject: str, relation: str, object: str, *, top: int = 10) -> Explanation:
+        """Explain the score of a triple, by names or labels: the `top` interactions of which it is
+        made, and the `top` known facts that support it."""
+        texts = zip(POSITIONS, (subject, relation, object), strict=True)
+        i, k, j = (find_id(self.graph, position, text) for position, text in texts)
+        return explain(
+            self.model, self.graph, self.recipe, (i, k, j), top=top, calibration=self.calibration
+        )
 
     def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
         """Write the embeddings and the core for other tools; returns the files."""

@@ -65,6 +65,11 @@ class NegativeSampling(Objective):
         """The answer and its negatives."""
         return 1 + settings.negatives
 
+    @classmethod
+    def drawn_share(cls, settings: TrainSettings, population: int) -> float:
+        """As often as it is drawn."""
+        return settings.negatives / (population - 1)
+
     def _entities_touched(self) -> int:
         return 2 * self.settings.batch_size * (2 + self.settings.negatives)
 
@@ -121,7 +126,7 @@ class SharedNegatives(NegativeSampling):
         true, others = entities.rows(answers), entities.rows(candidates)
         scores = torch.mm(queries, others.t())
         own = (queries * true).sum(dim=1)
-        losses = shared_softmax(own, scores, _places_of(answers, candidates), batch.weights)
+        losses = shared_softmax(own, scores, places_of(answers, candidates), batch.weights)
         chosen = own.unsqueeze(1)
         entities.gradient.zero_()
         entities.add(candidates, scores.t() @ queries)
@@ -147,7 +152,7 @@ def draw_shared(batch: Batch, negatives: int, population: int, keys: Keys) -> Te
     return draw_candidates(nobody, negatives, population, keys.candidates)[0, 1:]
 
 
-def _places_of(answers: Tensor, candidates: Tensor) -> Tensor:
+def places_of(answers: Tensor, candidates: Tensor) -> Tensor:
     """Where each answer stands among the candidates, -1 if nowhere."""
     ordered, order = torch.sort(candidates)
     place = torch.searchsorted(ordered, answers).clamp_(max=len(ordered) - 1)
@@ -160,9 +165,10 @@ def judge_sample(
     entities: EntityRows,
     answers: Tensor,
     candidates: Tensor,
-    population: int,
+    population: int | None,
 ) -> tuple[Tensor, Tensor]:
-    """Questions with all of their answers against n drawn entities that stand for all N.
+    """Questions with all of their answers against n drawn entities that stand for all N, or where
+    there is no N, for themselves (N = n below).
 
     With C the drawn ones that are not answers of the question,
 
@@ -174,13 +180,13 @@ def judge_sample(
     others = entities.rows(candidates)  # (n, d_e)
     scores = torch.mm(queries, others.t())  # (Q, n)
     question = batch.questions_of_answers()  # (A,)
-    place = _places_of(answers, candidates)
+    place = places_of(answers, candidates)
     among = place >= 0
     scores[question[among], place[among]] = -torch.inf
     e_answers, q = entities.rows(answers), queries.index_select(0, question)  # (A, d_e)
     own = (q * e_answers).sum(dim=1)
     sums = torch.logsumexp(scores, dim=1).clamp_min(-1e30)  # (Q,); of nothing, not -inf
-    wrong = sums[question] + math.log(population / len(others))
+    wrong = sums[question] + math.log((population or len(others)) / len(others))
     total = torch.logaddexp(own, wrong)
     weights = batch.by_answer(batch.weights)
     losses = torch.zeros_like(batch.weights).index_add_(0, question, weights * (total - own))
