@@ -86,13 +86,15 @@ def discover(
     areas = dict(_areas(graph, relations, entities, anywhere))
     total = sum(len(i) * len(j) for parts in areas.values() for i, j in parts)
     least = min_probability or 0.0
+    loops = set(graph.train[graph.train[:, 0] == graph.train[:, 2], 1].tolist())
     found = [_Found(np.empty((0, 3), dtype=np.int64), np.empty(0), np.empty(0))]
     with track("discovering", total, "facts", progress) as advance:
         for relation, parts in areas.items():
             beaten = None if per_relation or len(found[0].scores) < top else found[0].last()
             best = Best(top, model.E, _floor(calibration, relation, beaten, least))
+            has_loops = anywhere or relation in loops
             for area in parts:
-                _search(model, graph, relation, *area, best, anywhere, held_out, advance)
+                _search(model, graph, relation, *area, best, has_loops, held_out, advance)
             if len(best.keys):
                 fresh = _judged(model, relation, best, calibration)
                 found = [*found, fresh] if per_relation else [_Found.joined([*found, fresh], top)]
@@ -131,7 +133,7 @@ def _search(
     subjects: Ids,
     objects: Ids,
     best: Best,
-    anywhere: bool,
+    has_loops: bool,
     held_out: bool,
     advance: Callable[[int], None] | None,
 ) -> None:
@@ -148,8 +150,6 @@ def _search(
     # The key of a fact is i N + j.
     strides = (len(model.E), 1) if direction == "object" else (1, len(model.E))
     index, device = graph.answers(direction), model.E.device
-    of_relation = graph.train[graph.train[:, 1] == relation]
-    loops = anywhere or bool(np.any(of_relation[:, 0] == of_relation[:, 2]))
     columns = torch.from_numpy(asked).to(device)
     table = model.E[columns]
     longest = table.norm(dim=1).max()
@@ -173,7 +173,7 @@ def _search(
             facts = index.rows(index.key(ids, np.full(len(ids), relation)))
             counted = (facts.splits < 2) | (not held_out)
             gone = [(facts.rows[counted], facts.answers[counted])]
-            if not loops:
+            if not has_loops:
                 gone.append((np.arange(len(ids)), ids))
             for places, answers in gone:
                 where, there = located(asked, answers)

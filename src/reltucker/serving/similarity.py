@@ -183,7 +183,7 @@ def _relation_similarities(model: RelationalTucker, graph: KnowledgeGraph, by: A
 def _root(matrix: Tensor) -> Tensor:
     """The symmetric square root of a positive semi-definite matrix."""
     values, vectors = torch.linalg.eigh(_finite(matrix).double())
-    root = (vectors * values.clamp_min(0).sqrt()) @ vectors.t()
+    root: Tensor = (vectors * values.clamp_min(0).sqrt()) @ vectors.t()
     return root.to(matrix.dtype)
 
 
