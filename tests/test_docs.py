@@ -183,6 +183,10 @@ def test_the_figures_of_new_facts_are_those_of_the_result_file() -> None:
     assert f"takes {products:.2f} s: {seconds / products:.2f} of that" in text
     all_relations = seconds * measured["relations"] / measured["relations_anywhere"]
     assert f"would take {all_relations:.0f} s at this rate" in text
+    text = (ROOT / "docs" / "using.md").read_text(encoding="utf-8")
+    by_probability, by_score = (measured[f"test_facts_by_{w}"] for w in ("probability", "score"))
+    assert f"{by_probability} of the first 100 facts by probability are facts of the test" in text
+    assert f"and {by_score} of the first 100 by score" in text
 
 
 def test_the_figures_of_loading_are_those_of_the_result_file() -> None:
