@@ -2,9 +2,9 @@
 
 Each true triple is asked both ways, as in ranking, and in each way its answer is replaced
 
-- by the RIVALS best of the wrong answers, which are those that a prediction would show,
-- by one entity drawn from the relation's range: those at that place of it in train,
-- by one entity drawn from all in train.
+- by its rival, the best of the wrong answers,
+- by an entity drawn from the relation's range: those at that place of it in train,
+- by an entity drawn from all in train.
 
 Known facts, of whatever split, are never used as corrupted triples.
 """
@@ -21,7 +21,6 @@ from reltucker.evaluation.ranking import ENTITY_DIRECTIONS, EntityDirection, blo
 from reltucker.graph import COLUMNS, IntArray, KnowledgeGraph
 from reltucker.model import RelationalTucker
 
-RIVALS = 10
 TRUE, RIVAL, IN_RANGE, ANY = range(4)
 TRIES = 30
 """So often is an entity drawn anew where it makes a known fact."""
@@ -114,7 +113,7 @@ def _redrawn(
 def _rivals(
     model: RelationalTucker, graph: KnowledgeGraph, triples: Rows, direction: EntityDirection
 ) -> Replaced:
-    """The best wrong answers to the question that each triple answers."""
+    """The best wrong answer to the question that each triple answers, where there is one."""
     given, _, asked = COLUMNS[direction]
     size = graph.seen_entities
     index, device = graph.answers(direction), model.E.device
@@ -122,8 +121,7 @@ def _rivals(
     order = np.argsort(triples[:, 1], kind="stable")
     block = block_of(size)
     buffer = model.E.new_empty(min(block, len(order)), size)
-    made: list[Rows] = [triples[:0]]
-    sources: list[Rows] = [order[:0]]
+    made = triples.copy()
     for begin in range(0, len(order), block):
         rows = order[begin : begin + block]
         facts = index.rows(index.query_of(triples[rows]))
@@ -135,12 +133,9 @@ def _rivals(
         with torch.no_grad():
             scores = torch.mm(queries, candidates, out=buffer[: len(rows)])
         scores[facts.rows[known], facts.answers[known]] = -torch.inf
-        values, chosen = (t.cpu().numpy() for t in torch.topk(scores, min(RIVALS, size), dim=1))
+        values, chosen = (t.cpu().numpy() for t in scores.max(dim=1))
         if np.isnan(values).any() or np.isposinf(values).any():
             raise ScoreError("the model gives scores that are not finite numbers; train it again")
-        row, place = np.nonzero(np.isfinite(values))
-        corrupted = triples[rows[row]]
-        corrupted[:, asked] = chosen[row, place]
-        made.append(corrupted)
-        sources.append(rows[row])
-    return np.concatenate(made), np.concatenate(sources)
+        made[rows, asked] = np.where(values > -np.inf, chosen, -1)
+    kept = np.flatnonzero(made[:, asked] >= 0)
+    return made[kept], kept
