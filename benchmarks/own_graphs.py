@@ -24,7 +24,7 @@ from reltucker.atomic import write_json
 from reltucker.choices import PresetName
 from reltucker.graph import SPLITS
 from reltucker.graph.knowledge_graph import Triples
-from reltucker.search.presets import GraphSizes
+from reltucker.search.graph_sizes import GraphSizes
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "own"
 SUBSETS = {"fb15k-237": (2_000, 42, 36_500), "wn18rr": (6_000, 11, 30_000)}

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from reltucker.choices import PresetName
+from reltucker.choices import Alikeness, NameKind, PresetName
 from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import (
     PROTOCOLS,
@@ -27,7 +27,15 @@ from reltucker.evaluation import (
     rank_split,
     sampled,
 )
-from reltucker.graph import GraphSource, KnowledgeGraph, SplitName, TripleSource, load_graph
+from reltucker.graph import (
+    DEFAULT_LANGUAGE,
+    GraphSource,
+    KnowledgeGraph,
+    SplitName,
+    TripleSource,
+    load_graph,
+    read_labels,
+)
 from reltucker.model import RelationalTucker, Sizes, sizes_of
 from reltucker.progress import TrainingProgress, track
 from reltucker.search import DEFAULT_PRESET, filled
@@ -36,10 +44,15 @@ from reltucker.serving import (
     ExportFormat,
     Question,
     answer,
+    discover,
+    duplicates,
     export_embeddings,
+    limits_of,
     parse_question,
     parse_triples,
+    relation_links,
     score_triples,
+    similar,
 )
 from reltucker.training import (
     Recipe,
@@ -104,10 +117,16 @@ class Evaluation:
 class Run:
     """A run folder, opened. What is expensive (graph, weights) is read when first asked for."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        labels: Path | str | None = None,
+        language: str = DEFAULT_LANGUAGE,
+    ) -> None:
         self.folder = RunFolder.existing(path)
         self.path = self.folder.path
         self.recipe = self.folder.recipe()
+        self._labels = None if labels is None else read_labels(Path(labels), language)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -115,7 +134,8 @@ class Run:
     @cached_property
     def graph(self) -> KnowledgeGraph:
         """The graph that the model was trained on, from the run's own files."""
-        return self.folder.graph()
+        graph = self.folder.graph()
+        return graph if self._labels is None else graph.labelled(self._labels)
 
     @cached_property
     def model(self) -> RelationalTucker:
@@ -224,23 +244,23 @@ class Run:
         top: int = 10,
         known: bool = False,
         held_out: bool = False,
+        in_range: bool = False,
+        among: Sequence[str] | None = None,
+        where: Sequence[str] = (),
     ) -> pl.DataFrame:
         """The best answers to one question: leave out (or give '?' for) what you ask for.
 
         Names or labels go in. Facts that the graph holds are left out unless `known` is set; with
-        `held_out`, facts of the test split count as unknown.
+        `held_out`, facts of the test split count as unknown. Candidates can be limited to those
+        that stand there in training triples of the relation (`in_range`), to a list (`among`), and
+        to those with known facts (`where`, each as 'relation=object').
         """
         question = parse_question(self.graph, subject, relation, object)
-        answers = answer(
-            self.model,
-            self.graph,
-            [question],
-            top=top,
-            known=known,
-            held_out=held_out,
-            calibration=self.calibration,
+        limits = limits_of(
+            self.graph, in_range=in_range, among=among, where=where, held_out=held_out
         )
-        return answers.drop("question")
+        ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
+        return ask([question], limits=limits, calibration=self.calibration).drop("question")
 
     def predict_many(
         self,
@@ -249,6 +269,9 @@ class Run:
         top: int = 10,
         known: bool = False,
         held_out: bool = False,
+        in_range: bool = False,
+        among: Sequence[str] | None = None,
+        where: Sequence[str] = (),
         progress: bool = True,
     ) -> pl.DataFrame:
         """The best answers to many questions (subject, relation, object), each with one `?`."""
@@ -259,8 +282,60 @@ class Run:
             except ReltuckerError as error:
                 raise type(error)(f"question {number}: {error}") from None
         ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
+        limits = limits_of(
+            self.graph, in_range=in_range, among=among, where=where, held_out=held_out
+        )
         with track("predicting", len(parsed), "questions", progress) as advance:
-            return ask(parsed, calibration=self.calibration, advance=advance)
+            return ask(parsed, limits=limits, calibration=self.calibration, advance=advance)
+
+    def discover(
+        self,
+        top: int = 100,
+        relations: Sequence[str] | None = None,
+        entities: Sequence[str] | None = None,
+        *,
+        per_relation: bool = False,
+        min_probability: float | None = None,
+        anywhere: bool = False,
+        held_out: bool = False,
+        progress: bool = True,
+    ) -> pl.DataFrame:
+        """The most probable facts that are not in the graph: `serving.discover` says of which."""
+        return discover(
+            self.model,
+            self.graph,
+            top=top,
+            relations=relations,
+            entities=entities,
+            per_relation=per_relation,
+            min_probability=min_probability,
+            anywhere=anywhere,
+            held_out=held_out,
+            calibration=self.calibration,
+            progress=progress,
+        )
+
+    def similar(
+        self, name: str, kind: NameKind = "entity", *, top: int = 10, by: Alikeness = "queries"
+    ) -> pl.DataFrame:
+        """The entities or relations that are most like the one of this name."""
+        return similar(self.model, self.graph, name, kind=kind, top=top, by=by)
+
+    def duplicates(
+        self,
+        top: int = 100,
+        *,
+        least: float = 0.9,
+        by: Alikeness = "queries",
+        progress: bool = True,
+    ) -> pl.DataFrame:
+        """Pairs of entities that are most alike, and at least so much."""
+        return duplicates(self.model, self.graph, top=top, least=least, by=by, progress=progress)
+
+    def relation_links(self, *, least: float = 0.8) -> pl.DataFrame:
+        """Relations that are symmetric, the same as others, their inverses or their sums, as far
+        as that explains at least such a share of them."""
+        return relation_links(self.model, self.graph, least=least)
 
     def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
         """Write the embeddings and the core for other tools; returns the files."""
@@ -322,15 +397,18 @@ def prepared(
     if isinstance(graph, str | Path):
         recipe = recipe.with_values({"graph.source": str(graph)})
     if not isinstance(graph, KnowledgeGraph):
-        graph = load_graph(graph, labels=recipe.graph.labels, seed=recipe.graph.seed)
+        graph = load_graph(graph, **recipe.graph.reading())
     recipe = filled(recipe, graph)
     check(recipe, graph)
     return graph, settled(recipe, graph)
 
 
-def open_run(path: Path | str) -> Run:
-    """Open the folder of a run."""
-    return Run(path)
+def open_run(
+    path: Path | str, *, labels: Path | str | None = None, language: str = DEFAULT_LANGUAGE
+) -> Run:
+    """Open the folder of a run; names may get other labels, from a table of (id, name) or from
+    the labels of an RDF file, in one language where there are several."""
+    return Run(path, labels, language)
 
 
 def _train(

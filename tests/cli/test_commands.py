@@ -173,6 +173,21 @@ def test_predict_prints_a_table_or_json(folder: Path) -> None:
     assert all(row["answer"] in text for row in rows)
 
 
+def test_labels_may_come_after_training(folder: Path) -> None:
+    names = pl.read_parquet(folder / "run" / "entities.parquet")["name"]
+    rows = "".join(f"{name}\tnumber {n}\n" for n, name in enumerate(names))
+    (folder / "numbers.tsv").write_text(f"id\tname\n{rows}mother\tis child of\n")
+    question = ["predict", "run", "number 0", "is child of", "?", "--labels", "numbers.tsv"]
+    answers = json.loads(run(*question, "--json", cwd=folder).stdout)
+    assert all(row["label"] == f"number {names.index_of(row['answer'])}" for row in answers)
+    shown = run("evaluate", "run", "--by", "relation", *question[-2:], cwd=folder).stdout
+    assert "is child of" in shown
+    asked = ["compare", "run", "--sparse", "run", "--relation", "is child of", *question[-2:]]
+    drawn = run(*asked, "--json", cwd=folder).stdout
+    assert "is child of" in drawn
+    assert "none.tsv" in run(*question[:-1], "none.tsv", cwd=folder, code=2).stderr
+
+
 def test_batch_prediction_from_and_to_files(folder: Path) -> None:
     name = pl.read_parquet(folder / "run" / "entities.parquet")["name"][0]
     (folder / "questions.tsv").write_text(f"{name}\tmother\t?\n?\tborn_in\tKarlsberg\n")

@@ -234,6 +234,47 @@ def test_two_files_of_labels_are_an_error(tmp_path: Path) -> None:
     assert "labels.csv and labels.tsv" in message
 
 
+RDF = """@prefix x: <http://x/> . @prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+x:a x:r x:b . x:b x:r x:c . x:c x:r x:a . x:a x:age 5 .
+x:a rdfs:label "A" , "Ein A"@de , " " ; skos:prefLabel "An A"@en .
+x:b rdfs:label "Ein B"@de-AT ; skos:prefLabel "Un B"@fr .
+x:r rdfs:label "goes to"@en .
+"""
+
+
+@pytest.mark.parametrize(
+    ("language", "shown"),
+    [
+        ("en", ["An A", "Un B", "http://x/c"]),
+        ("DE", ["Ein A", "Ein B", "http://x/c"]),
+        ("it", ["A", "Un B", "http://x/c"]),
+    ],
+)
+def test_labels_stand_among_the_triples_of_rdf(
+    tmp_path: Path, language: str, shown: list[str]
+) -> None:
+    path = tmp_path / "graph.ttl"
+    path.write_text(RDF)
+    graph = load_graph({"train": path}, language=language)
+    assert graph.entities.shown.to_list() == shown
+    assert graph.relations.shown.to_list() == ["goes to"]
+    assert graph.counts == {"literals_skipped": 1}
+    assert len(graph.train) == 3
+
+
+def test_labels_come_from_an_rdf_file_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "names.ttl"
+    path.write_text(RDF)
+    graph = load_graph([("http://x/a", "r", "b")], labels=path)
+    assert graph.entities.shown.to_list() == ["An A", "b"]
+    path.write_text("<http://x/a> <http://x/r> <http://x/b> .")
+    assert "has no rdfs:label" in message_of(TRAIN, labels=path)
+    again = graph.labelled(pl.DataFrame({"id": ["b"], "name": ["B"]}))
+    assert again.entities.shown.to_list() == ["An A", "B"]
+    assert again.relations.labels is None
+
+
 def test_labels_of_another_format_are_refused(tmp_path: Path) -> None:
     assert "labels.json" in message_of(TRAIN, labels=tmp_path / "labels.json")
     assert "none.tsv" in message_of(TRAIN, labels=tmp_path / "none.tsv")

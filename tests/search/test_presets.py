@@ -13,7 +13,8 @@ from reltucker.errors import GraphError, RecipeError
 from reltucker.model import CORES
 from reltucker.run import prepared
 from reltucker.search import filled, graph_and_recipe
-from reltucker.search.presets import EFFORTS, GraphSizes, choose
+from reltucker.search.graph_sizes import GraphSizes
+from reltucker.search.presets import EFFORTS, choose
 from reltucker.training import settled
 from reltucker.training.objectives import OBJECTIVES
 from reltucker.training.recipe import refuse_idle

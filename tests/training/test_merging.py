@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -212,6 +213,8 @@ def test_what_cannot_be_merged_is_refused(
     refuse("given twice", one, two, one)
     refuse("not a run folder", one, tmp_path / "nothing")
     refuse(r"reciprocal relations and the other has not", one, runs["both"])
+    with patch("reltucker.training.merging.LARGEST_ENTITY_DIM", 7):
+        refuse("together the runs have entity_dim .*, and 7 is the most", one, two)
     refuse("holds a run already", one, two, out=two.path)
     (tmp_path / "file").write_text("")
     refuse("is a file", one, two, out=tmp_path / "file")

@@ -15,6 +15,7 @@ from reltucker.cli import (
     data,
     demo,
     describe_model,
+    discover,
     evaluate,
     export,
     inspect,
@@ -23,6 +24,7 @@ from reltucker.cli import (
     resume,
     score,
     search,
+    similar,
     study,
     train,
 )
@@ -43,6 +45,8 @@ app.command("compare")(compare.command)
 app.command("predict")(predict.command)
 app.command("score")(score.command)
 app.command("calibrate")(calibrate.command)
+app.command("discover")(discover.command)
+app.command("similar")(similar.command)
 app.command("export")(export.command)
 
 

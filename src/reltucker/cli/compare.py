@@ -31,6 +31,8 @@ def command(
     confidence: Annotated[float, Option(help="Confidence of the bootstrap intervals")] = 0.95,
     resamples: Annotated[int, Option(help="Samples of the bootstrap")] = 1000,
     seed: Annotated[int, Option(min=0, help="Seed of the bootstrap and the tests")] = 0,
+    labels: options.RunLabels = None,
+    language: options.Language = "en",
     json: options.Json = False,
 ) -> None:
     """Compare runs of one graph by tables and pictures.
@@ -42,6 +44,7 @@ def command(
 
     Example: reltucker compare runs/mine runs/other --out comparison
     """
+    from reltucker.graph import read_labels
     from reltucker.study.comparison import Options, compare_fits
     from reltucker.study.fits import read_fits
     from reltucker.study.quality import Certainty
@@ -55,7 +58,8 @@ def command(
         certainty=Certainty(resamples=resamples, confidence=confidence, seed=seed),
     )
     named = [name for name in (sparse, against) if name is not None]
-    fits = read_fits(runs, split, named=named, relations=chosen.relations)
+    shown = None if labels is None else read_labels(labels, language)
+    fits = read_fits(runs, split, named=named, relations=chosen.relations, labels=shown)
     comparison = compare_fits(fits, chosen)
     files = [] if out is None else comparison.write(out)
     document = {**comparison.to_dict(), "files": [str(path) for path in files]}

@@ -18,6 +18,8 @@ def command(
     classify: Annotated[
         bool, Option("--classify", help="Also tell the triples from corrupted ones")
     ] = False,
+    labels: options.RunLabels = None,
+    language: options.Language = "en",
     json: options.Json = False,
 ) -> None:
     """Judge a model: MRR and HITS@k under three protocols.
@@ -34,7 +36,8 @@ def command(
     from reltucker.report import TEXT, Column, Table
     from reltucker.run import open_run
 
-    evaluation = open_run(run).evaluate(split, by, sample=sample, classify=classify)
+    opened = open_run(run, labels=labels, language=language)
+    evaluation = opened.evaluate(split, by, sample=sample, classify=classify)
     figures, frame = evaluation.to_dict(), evaluation.frame()
     formats = {"mean_rank": ",.1f", "queries": ",d"}
     formats |= dict.fromkeys(("mrr", "hits@1", "hits@3", "hits@10"), ".4f")

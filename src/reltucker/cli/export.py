@@ -24,6 +24,8 @@ def command(
     formats: Annotated[
         list[Format] | None, Option("--format", help="Repeatable", show_default="all")
     ] = None,
+    labels: options.RunLabels = None,
+    language: options.Language = "en",
     json: options.Json = False,
 ) -> None:
     """Write embeddings and the core tensor for other tools.
@@ -35,5 +37,10 @@ def command(
     from reltucker.run import open_run
 
     chosen = cast(Any, formats or list(Format))
-    files = [str(path) for path in open_run(run).export(out or run / "export", chosen)]
+    files = [
+        str(path)
+        for path in open_run(run, labels=labels, language=language).export(
+            out or run / "export", chosen
+        )
+    ]
     output.show(json, {"files": files}, *files)

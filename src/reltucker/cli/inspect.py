@@ -14,6 +14,8 @@ def command(
     out: Annotated[
         Path | None, Option(help="The folder to write", show_default="RUN/inspection")
     ] = None,
+    labels: options.RunLabels = None,
+    language: options.Language = "en",
     json: options.Json = False,
 ) -> None:
     """Draw what a model has learned about relations.
@@ -27,6 +29,8 @@ def command(
     from reltucker.study.inspection import inspect_run
 
     folder = out or run / "inspection"
-    figures, diagonals = inspect_run(open_run(run), relations or [], folder)
+    figures, diagonals = inspect_run(
+        open_run(run, labels=labels, language=language), relations or [], folder
+    )
     line = f"report: {figures['report']}   pictures: {folder}"
     output.show(json, figures, diagonals, line)

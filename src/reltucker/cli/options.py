@@ -42,6 +42,10 @@ _EPOCHS = "At most so many epochs"
 Epochs = Annotated[int | None, Option(help=_EPOCHS, show_default="200")]
 PresetEpochs = Annotated[int | None, Option(help=_EPOCHS, show_default="the preset's")]
 Labels = Annotated[str | None, Option(metavar="FILE", help="A table of (id, name), for display")]
+RunLabels = Annotated[
+    Path | None, Option("--labels", metavar="FILE", help="A table of (id, name), or RDF labels")
+]
+Language = Annotated[str, Option(metavar="TAG", help="Of labels that come from RDF")]
 FixedSettings = Annotated[
     list[str] | None,
     Option("--set", metavar="KEY=VALUE", help="A setting that is not searched; repeatable"),

@@ -4,13 +4,17 @@ from reltucker.graph.answers import COLUMNS, AnswerIndex, AnswerRows, Direction,
 from reltucker.graph.building import GraphWarning
 from reltucker.graph.description import KINDS, describe_graph, relation_kinds
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
+from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
 from reltucker.graph.loading import load_graph
 from reltucker.graph.sources import GraphSource, TripleSource, read_names
+from reltucker.graph.tables import NAME_LIST
 from reltucker.graph.vocabulary import Vocabulary
 
 __all__ = [
     "COLUMNS",
+    "DEFAULT_LANGUAGE",
     "KINDS",
+    "NAME_LIST",
     "SPLITS",
     "AnswerIndex",
     "AnswerRows",
@@ -24,6 +28,7 @@ __all__ = [
     "Vocabulary",
     "describe_graph",
     "load_graph",
+    "read_labels",
     "read_names",
     "relation_kinds",
 ]

@@ -10,9 +10,9 @@ import polars as pl
 from reltucker.errors import GraphError
 from reltucker.graph.answers import Keys, starts
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName, Triples
-from reltucker.graph.sources import read_names
+from reltucker.graph.labels import DEFAULT_LANGUAGE, in_language, read_labels
 from reltucker.graph.splitting import split_triples
-from reltucker.graph.tables import LABELS, NameTable, bad_names
+from reltucker.graph.tables import NameTable, bad_names
 from reltucker.graph.vocabulary import Vocabulary
 
 
@@ -25,10 +25,12 @@ def build_graph(
     name: str,
     labels: Path | None = None,
     seed: int | None = None,
+    language: str = DEFAULT_LANGUAGE,
 ) -> KnowledgeGraph:
     """Number the names, drop duplicates and count what was met.
 
     With a `seed` all triples stand in train and are split here; without, the splits are kept.
+    Labels that stand among the triples count where there is no file of them.
     """
     heights = [tables[split].frame.height if split in tables else 0 for split in SPLITS]
     if not heights[0]:
@@ -57,17 +59,16 @@ def build_graph(
                 GraphWarning,
                 stacklevel=3,
             )
-    entity_labels = relation_labels = None
-    if labels is not None:
-        known = read_names(labels, LABELS).unique("id", keep="first", maintain_order=True)
-        entity_labels = _labels(entity_names, known)
-        relation_labels = _labels(relation_names, known)
+    if labels is None:
+        known = in_language(pl.concat([table.labels for table in given]), language)
+    else:
+        known = read_labels(labels, language)
         used = pl.concat([entity_names, relation_names])
         counts["labels_unused"] = known.height - int(known["id"].is_in(used.implode()).sum())
     return KnowledgeGraph(
         name,
-        Vocabulary(entity_names, entity_labels, "entity"),
-        Vocabulary(relation_names, relation_labels, "relation"),
+        Vocabulary(entity_names, kind="entity").labelled(known),
+        Vocabulary(relation_names, kind="relation").labelled(known),
         *(splits if seed is None else split_triples(splits[0], *sizes, seed)),
         seen_entities,
         seen_relations,
@@ -146,10 +147,3 @@ def _without_duplicates(
         splits.append(part)
     train, valid, test = splits
     return train, valid, test
-
-
-def _labels(names: pl.Series, labels: pl.DataFrame) -> pl.Series | None:
-    """The label of each name, null where there is none; None when no name has a label."""
-    ids = names.alias("id").to_frame()
-    found = ids.join(labels, on="id", how="left", maintain_order="left")["name"]
-    return None if found.null_count() == len(found) else found

@@ -10,6 +10,7 @@ from reltucker.graph.building import build_graph
 from reltucker.graph.catalog import ENTRIES, suggestion
 from reltucker.graph.families import families
 from reltucker.graph.knowledge_graph import KnowledgeGraph
+from reltucker.graph.labels import DEFAULT_LANGUAGE
 from reltucker.graph.sources import (
     GraphSource,
     read_file,
@@ -21,21 +22,27 @@ from reltucker.graph.sources import (
 
 
 def load_graph(
-    source: GraphSource, *, labels: str | PathLike[str] | None = None, seed: int = 0
+    source: GraphSource,
+    *,
+    labels: str | PathLike[str] | None = None,
+    language: str = DEFAULT_LANGUAGE,
+    seed: int = 0,
 ) -> KnowledgeGraph:
     """The knowledge graph of a catalog name, a folder, a file, a frame, triples, or splits.
 
     A name of the catalog wins over a file of the same name; `./name` or a Path is always a path.
     A folder holds train and, if it has them, valid and test, each in any format, and may hold
-    labels. A dict has the keys train and, if wanted, valid and test. Anything else is one set of
-    triples, split 80/10/10 by `seed` so that train knows every entity and relation.
+    labels; RDF files may hold theirs among the triples (rdfs:label, skos:prefLabel), and where
+    there are several, those in `language` are taken. A dict has the keys train and, if wanted,
+    valid and test. Anything else is one set of triples, split 80/10/10 by `seed` so that train
+    knows every entity and relation.
     Ids follow the order of first appearance, so the same triples always get the same ids.
     """
     labels_file = None if labels is None else Path(labels)
     if isinstance(source, Mapping):
-        return build_graph(read_splits(source), "graph", labels_file)
+        return build_graph(read_splits(source), "graph", labels_file, language=language)
     if not isinstance(source, str | PathLike):
-        return build_graph({"train": read_rows(source)}, "graph", labels_file, seed)
+        return build_graph({"train": read_rows(source)}, "graph", labels_file, seed, language)
     path, name = Path(source), None
     if isinstance(source, str) and source in ENTRIES:
         entry = ENTRIES[source]
@@ -55,5 +62,7 @@ def load_graph(
         )
     if path.is_dir():
         tables, own_labels = read_folder(path)
-        return build_graph(tables, name or path.resolve().name, labels_file or own_labels)
-    return build_graph({"train": read_file(path)}, stem_and_suffix(path)[0], labels_file, seed)
+        name, labels_file = name or path.resolve().name, labels_file or own_labels
+        return build_graph(tables, name, labels_file, language=language)
+    tables, name = {"train": read_file(path)}, stem_and_suffix(path)[0]
+    return build_graph(tables, name, labels_file, seed, language)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
-from pyoxigraph import BlankNode, NamedNode, RdfFormat, parse
+from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, parse
 
 from reltucker.errors import GraphError
-from reltucker.graph.tables import TRIPLES, NameTable, from_frame, read_bytes
+from reltucker.graph.tables import LITERAL_LABELS, TRIPLES, NameTable, from_frame, read_bytes
 
 FORMATS = {
     ".nt": RdfFormat.N_TRIPLES,
@@ -20,12 +20,18 @@ FORMATS = {
     ".owl": RdfFormat.RDF_XML,
 }
 
+LABEL_PROPERTIES = {
+    "http://www.w3.org/2004/02/skos/core#prefLabel": 0,
+    "http://www.w3.org/2000/01/rdf-schema#label": 1,
+}
+
 # 128 random bits in hexadecimal; leading zeros are not written, so a few may be shorter.
 _GENERATED_ID = re.compile(rb"[a-f][0-9a-f]{19,31}")
 
 
 def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:
-    """The triples between IRIs and blank nodes; those with a literal are counted and left out.
+    """The triples between IRIs and blank nodes; those with a literal are counted and left out, but
+    for labels, which are kept apart.
 
     An IRI is its plain text, a blank node `_:id`; named graphs are ignored. The parser gives nodes
     without a label a random id. Those are numbered as they come, so that they are the same at every
@@ -47,12 +53,17 @@ def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:
 
     columns: tuple[list[str], ...] = ([], [], [])
     subjects, relations, objects = columns
+    labels: list[tuple[str, str, str, int]] = []
     literals = 0
     try:
         for quad in parse(content, format=rdf_format):
             subject, object_ = name(quad.subject), name(quad.object)
+            rank = LABEL_PROPERTIES.get(quad.predicate.value)
+            if subject is not None and rank is not None and isinstance(quad.object, Literal):
+                label = quad.object
+                labels.append((subject, label.value, label.language or "", rank))
             # A literal, or a triple term of RDF 1.2, is a value and not an entity.
-            if subject is None or object_ is None:
+            elif subject is None or object_ is None:
                 literals += 1
             else:
                 subjects.append(subject)
@@ -67,7 +78,8 @@ def read_rdf(path: Path, rdf_format: RdfFormat) -> NameTable:
             "correct the line or the file's suffix"
         ) from cause
     frame = pl.DataFrame(columns, schema=dict.fromkeys(TRIPLES, pl.String), orient="col")
-    return replace(from_frame(frame, TRIPLES, str(path)), literals=literals)
+    found = pl.DataFrame(labels, schema=LITERAL_LABELS, orient="row")
+    return replace(from_frame(frame, TRIPLES, str(path)), literals=literals, labels=found)
 
 
 def _line_of_error(content: bytes, rdf_format: RdfFormat) -> int:

@@ -48,10 +48,13 @@ TripleSource: TypeAlias = str | PathLike[str] | pl.DataFrame | Iterable[Any]
 GraphSource: TypeAlias = TripleSource | Mapping[SplitName, TripleSource]
 
 
-def read_names(source: TripleSource, columns: Columns = TRIPLES) -> pl.DataFrame:
-    """The rows of triples, or of a file of labels in a table's format, as they stand."""
+def read_names(
+    source: TripleSource, columns: Columns = TRIPLES, others: tuple[str, ...] = ()
+) -> pl.DataFrame:
+    """The rows of triples, or of a file of another kind in a table's format, as they stand;
+    `others` are endings that somebody else reads."""
     if isinstance(source, str | PathLike):
-        table = read_file(Path(source), columns)
+        table = read_file(Path(source), columns, others)
     else:
         table = read_rows(source)
     if table.frame.select(pl.any_horizontal(bad_names(pl.all()).any())).item():
@@ -65,10 +68,10 @@ def stem_and_suffix(path: Path) -> tuple[str, str]:
     return inner.stem, inner.suffix.lower()
 
 
-def read_file(path: Path, columns: Columns = TRIPLES) -> NameTable:
+def read_file(path: Path, columns: Columns = TRIPLES, others: tuple[str, ...] = ()) -> NameTable:
     """The table of a file, whose format is known by its ending; without rows it is refused."""
     suffix = stem_and_suffix(path)[1]
-    suffixes = SUFFIXES if columns == TRIPLES else tuple(TABLE_READERS)
+    suffixes = SUFFIXES if columns == TRIPLES else (*TABLE_READERS, *others)
     if not path.is_file():
         raise GraphError(f"{path} does not exist; check the path")
     if suffix not in suffixes:
@@ -90,8 +93,7 @@ def read_folder(folder: Path) -> tuple[dict[SplitName, NameTable], Path | None]:
     """The splits that a folder holds, and its file of labels if it has one."""
     files: dict[str, Path] = {}
     for use, stems in FILE_STEMS.items():
-        suffixes = tuple(TABLE_READERS) if use == "labels" else SUFFIXES
-        names = {(stem, suffix) for stem in stems for suffix in suffixes}
+        names = {(stem, suffix) for stem in stems for suffix in SUFFIXES}
         found = [f for f in sorted(folder.iterdir()) if stem_and_suffix(f) in names and f.is_file()]
         if len(found) > 1:
             raise GraphError(

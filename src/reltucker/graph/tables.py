@@ -9,7 +9,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -44,7 +44,14 @@ Columns: TypeAlias = tuple[str, ...]
 
 TRIPLES: Columns = ("subject", "relation", "object")
 LABELS: Columns = ("id", "name")
-HEADERS = {TRIPLES: (TRIPLES, ("head", "relation", "tail")), LABELS: (LABELS, ("id", "label"))}
+LITERAL_LABELS = {**dict.fromkeys((*LABELS, "language"), pl.String), "property": pl.UInt8}
+"""Labels as RDF has them; the lower the property, the better."""
+NAME_LIST: Columns = ("name",)
+HEADERS = {
+    TRIPLES: (TRIPLES, ("head", "relation", "tail")),
+    LABELS: (LABELS, ("id", "label")),
+    NAME_LIST: (NAME_LIST,),
+}
 """What a first line may call the columns."""
 
 
@@ -60,6 +67,9 @@ class NameTable:
     origin: str
     examine: Callable[[], object]
     literals: int = 0
+    """Triples that were left out, since their object is a value."""
+    labels: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LITERAL_LABELS))
+    """Labels that stood among the triples."""
 
 
 def read_bytes(path: Path) -> bytes:

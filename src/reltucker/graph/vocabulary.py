@@ -91,6 +91,17 @@ class Vocabulary:
             ids = np.where(ids < 0, by_label.cast(pl.Int64).fill_null(-1).to_numpy(), ids)
         return ids
 
+    def labelled(self, labels: pl.DataFrame) -> "Vocabulary":
+        """The same names with labels of a frame (id, name); a name that has none there keeps its
+        own. Without a label for any name there is no column of them."""
+        ids = self.names.alias("id").to_frame()
+        found = ids.join(labels, on="id", how="left", maintain_order="left")["name"]
+        if found.null_count() == len(found):
+            return self
+        if self.labels is not None:
+            found = pl.select(pl.coalesce(found, self.labels)).to_series()
+        return Vocabulary(self.names, found, self.kind)
+
     def to_frame(self) -> pl.DataFrame:
         """Columns `name` and, where there are any, `label`; the row number is the id."""
         frame = self.names.alias("name").to_frame()

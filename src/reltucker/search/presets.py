@@ -9,24 +9,18 @@ choices are in docs/results.md.
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
-
-import numpy as np
-import torch
+from typing import Any
 
 from reltucker.choices import PresetName
 from reltucker.errors import RecipeError
-from reltucker.graph import COLUMNS, KnowledgeGraph
+from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES
-from reltucker.training import Recipe, TrainSettings, build_model
+from reltucker.search.graph_sizes import GraphSizes
+from reltucker.training import Recipe, TrainSettings
 from reltucker.training.objectives import OBJECTIVES, REGULARIZERS, Objective
-from reltucker.training.work import epoch_seconds
 
 DEFAULT_PRESET: PresetName = "good"
 """The preset of `train` where neither a recipe file nor an option names one."""
-
-STEP_SECONDS = 0.001
-"""What a step takes beside its operations."""
 
 LARGEST_MATRIX = 250_000_000
 """Entries of E: training holds four to six numbers for each."""
@@ -44,44 +38,8 @@ STEPS = 50
 LARGEST_BATCHES = {"questions": 400, "triples": 300}
 """A million items may have larger ones."""
 
-SPARSE = 4
-"""Triples for an entity, fewer than which are few."""
-
 RATES = {"adagrad": 0.1, "adam": 0.003}
 """Learning rates of optimisers."""
-
-
-class GraphSizes(NamedTuple):
-    """All that a preset looks at."""
-
-    entities: int
-    seen_entities: int
-    relations: int
-    triples: int
-    questions: int
-    """Distinct (i, k, ?) and (?, k, j) of train."""
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether there are few triples for an entity."""
-        return self.triples < SPARSE * self.entities
-
-    def items(self, objective: type[Objective]) -> int:
-        """What an epoch goes through, at the most: of a question with n answers there are up to
-        (n + 1) / 2 parts with two of them."""
-        asked = self.triples + self.questions // 2
-        return asked if objective.items == "questions" else self.triples
-
-    @classmethod
-    def of(cls, graph: KnowledgeGraph) -> Self:
-        """Count."""
-        train = graph.train.astype(np.int64)
-        questions = 0
-        for given, relation, _ in (COLUMNS["object"], COLUMNS["subject"]):
-            keys = train[:, given] * len(graph.relations) + train[:, relation]
-            questions += len(np.unique(keys))
-        sizes = len(graph.entities), graph.seen_entities, len(graph.relations)
-        return cls(*sizes, len(train), questions)
 
 
 @dataclass(frozen=True)
@@ -274,6 +232,7 @@ def _fitting(wanted: dict[str, Any], sizes: GraphSizes) -> dict[str, Any]:
     always_draws = "shared_negatives" not in idle
     if not always_draws and not kept.get("train.sampled_epochs"):
         kept.pop("train.negatives", None)
+        kept.pop("train.sampled_weights", None)
     return kept
 
 
@@ -311,16 +270,7 @@ def _timed(wanted: dict[str, Any], effort: Effort, sizes: GraphSizes) -> dict[st
 def _epoch_seconds(wanted: dict[str, Any], effort: Effort, sizes: GraphSizes) -> float:
     """An epoch with these settings, by sizes."""
     values = {"train.epochs": effort.epochs[1]} | wanted | {"recipe.settled": True}
-    recipe = Recipe().with_values(values, "preset")
-    settings, objective = recipe.train, recipe.train.objective_class
-    candidates = objective.candidates(settings, sizes.entities)
-    # Rows that a step does not touch cost nothing.
-    touched = 3 * (candidates + 2 * settings.batch_size)
-    with torch.device("meta"):
-        model = build_model(recipe, min(sizes.entities, touched), sizes.relations)
-    items = sizes.items(objective)
-    steps = -(-items // settings.batch_size)
-    return epoch_seconds(model, settings, items) + steps * STEP_SECONDS
+    return sizes.epoch_seconds(Recipe().with_values(values, "preset"))
 
 
 # -- what a command was given -------------------------------------------------------------------

@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-import torch
 from optuna.distributions import CategoricalDistribution, IntDistribution
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from reltucker.errors import RecipeError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES
+from reltucker.search.graph_sizes import GraphSizes
 from reltucker.search.parameter import (
     Distribution,
     Parameter,
@@ -26,7 +25,7 @@ from reltucker.search.parameter import (
     extremes,
     nearest,
 )
-from reltucker.training import Recipe, build_model, check, epoch_seconds
+from reltucker.training import Recipe, check
 
 REGION = "region"
 """What Optuna calls the choice of a region."""
@@ -38,9 +37,6 @@ FIRST_EPOCHS = 2
 
 UNTIMED_SECONDS = 600.0
 """What a trial may take for its first epochs where the search has no limit of time."""
-
-STEP_SECONDS = 0.001
-"""What a step takes beside its operations."""
 
 STEPS, FEWEST_STEPS = 50, 4
 """Of an epoch, with which a search begins; and at the least."""
@@ -136,7 +132,7 @@ def plan_regions(
     one whose smallest models are too slow, unless all are.
     """
     seconds = UNTIMED_SECONDS if seconds is None else seconds
-    items = Items(graph)
+    sizes = GraphSizes.of(graph)
     found: dict[str, PlannedRegion] = {}
     costs: dict[str, float] = {}
     refusals: list[RecipeError] = []
@@ -144,13 +140,13 @@ def plan_regions(
         if len(graph.entities) < region.least_entities:
             continue
         try:
-            planned = _planned(region, recipe, graph, items, seconds, source)
+            planned = _planned(region, recipe, graph, sizes, seconds, source)
         except RecipeError as error:
             refusals.append(error)
             continue
         smallest = {key: extremes(among)[0] for key, among in planned.space.items() if key in SIZES}
         own = recipe.with_values({**planned.settings, **planned.start, **smallest})
-        found[region.name], costs[region.name] = planned, items.epoch_seconds(own)
+        found[region.name], costs[region.name] = planned, sizes.epoch_seconds(own)
     if not found:
         raise refusals[0] if refusals else RecipeError(f"{source}: no region is for such a graph")
     quick = {name: region for name, region in found.items() if costs[name] <= seconds}
@@ -158,36 +154,11 @@ def plan_regions(
     return quick or {fastest: found[fastest]}
 
 
-class Items:
-    """How long epochs on a graph take, by sizes."""
-
-    def __init__(self, graph: KnowledgeGraph) -> None:
-        self.sizes = len(graph.entities), len(graph.relations)
-        subjects, relations, objects = graph.train.astype(np.int64).T
-        pairs = (subjects * self.sizes[1] + relations, objects * self.sizes[1] + relations)
-        self.items = {
-            "triples": len(graph.train),
-            "questions": sum(1 + int(np.count_nonzero(np.diff(np.sort(p)))) for p in pairs),
-        }
-
-    def epoch_seconds(self, recipe: Recipe) -> float:
-        """An epoch of a recipe."""
-        with torch.device("meta"):
-            model = build_model(recipe, *self.sizes)
-        items = self.of(recipe)
-        steps = -(-items // recipe.train.batch_size)
-        return epoch_seconds(model, recipe.train, items) + steps * STEP_SECONDS
-
-    def of(self, recipe: Recipe) -> int:
-        """What an epoch of a recipe goes through."""
-        return self.items[recipe.train.objective_class.items]
-
-
 def _planned(
     region: Region,
     recipe: Recipe,
     graph: KnowledgeGraph,
-    items: Items,
+    sizes: GraphSizes,
     seconds: float,
     source: str,
 ) -> PlannedRegion:
@@ -200,21 +171,21 @@ def _planned(
     def own(changes: Mapping[str, Any]) -> Recipe:
         return recipe.with_values({**region.settings, **start, **changes}, source)
 
-    _fit_batches(space, start, items.of(own({})))
+    _fit_batches(space, start, sizes.items(own({}).train.objective_class))
     for key in SIZES:
-        sizes = space.get(key)
-        if not isinstance(sizes, IntDistribution):
+        among = space.get(key)
+        if not isinstance(among, IntDistribution):
             continue
 
         def is_slow(size: int, key: str = key) -> bool:
-            return FIRST_EPOCHS * items.epoch_seconds(own({key: size})) > seconds
+            return FIRST_EPOCHS * sizes.epoch_seconds(own({key: size})) > seconds
 
-        values = range(sizes.low, sizes.high + 1, sizes.step)
+        values = range(among.low, among.high + 1, among.step)
         high = values[max(0, bisect_left(values, True, key=is_slow) - 1)]
-        space[key] = IntDistribution(sizes.low, high, sizes.log, sizes.step)
+        space[key] = IntDistribution(among.low, high, among.log, among.step)
         start[key] = nearest(start[key], space[key])
-    for key, among in space.items():
-        for value in (start[key], *extremes(among)):
+    for key, values_of in space.items():
+        for value in (start[key], *extremes(values_of)):
             check(own({key: value}), graph)
     return PlannedRegion(settings=dict(region.settings), space=space, start=start)
 

@@ -131,7 +131,7 @@ def run_search(
     if graph is None:
         source = recipe.graph.source
         assert source is not None
-        graph = load_graph(source, labels=recipe.graph.labels, seed=recipe.graph.seed)
+        graph = load_graph(source, **recipe.graph.reading())
     if minutes is not None and objective == "skyline":
         raise RecipeError("--objective skyline has no --minutes; say by --trials how many to try")
     folder = SearchFolder(out)

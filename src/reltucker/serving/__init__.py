@@ -1,21 +1,31 @@
 """A model is used: prediction, scores of triples, export."""
 
+from reltucker.serving.candidates import Limits, limits_of
+from reltucker.serving.discovery import discover
 from reltucker.serving.export import FORMATS, ExportFormat, export_embeddings
 from reltucker.serving.naming import POSITIONS, find_id, parse_triples
 from reltucker.serving.prediction import UNKNOWN, Question, answer, parse_question
+from reltucker.serving.relation_links import relation_links
 from reltucker.serving.scoring import probabilities, score_triples
+from reltucker.serving.similarity import duplicates, similar
 
 __all__ = [
     "FORMATS",
     "POSITIONS",
     "UNKNOWN",
     "ExportFormat",
+    "Limits",
     "Question",
     "answer",
+    "discover",
+    "duplicates",
     "export_embeddings",
     "find_id",
+    "limits_of",
     "parse_question",
     "parse_triples",
     "probabilities",
+    "relation_links",
     "score_triples",
+    "similar",
 ]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import PROTOCOLS, Protocol, Ranking, rank_split
@@ -63,6 +64,12 @@ class Fits:
         names = [fit.name for fit in self.fits]
         return self.fits[_place(text, names, [fit.path for fit in self.fits])]
 
+    def open(self, fit: Fit) -> Run:
+        """The run of a fit with the graph of all, labels included."""
+        run = fit.open()
+        run.graph = self.graph
+        return run
+
 
 def read_fits(
     paths: Sequence[Path | str],
@@ -72,6 +79,7 @@ def read_fits(
     relations: Sequence[str] = (),
     names: Sequence[str] | None = None,
     graph: KnowledgeGraph | None = None,
+    labels: pl.DataFrame | None = None,
     progress: bool = True,
 ) -> Fits:
     """Open runs, refuse what cannot be compared, and rank the split with each of them.
@@ -79,7 +87,7 @@ def read_fits(
     Runs and relations that will be asked for by name are looked up before the long work. Weights
     are let go after ranking, so that many large runs need the memory of one. `names` are those of
     the fits, by default the folders'. `graph` is the whole graph of runs that do not have its test
-    triples, such as the trials of a search.
+    triples, such as the trials of a search; `labels` (id, name) go before the graph's own.
     """
     runs = [open_run(path) for path in paths]
     if not runs:
@@ -98,7 +106,7 @@ def read_fits(
             run.graph = replace(run.graph, test=graph.test)
         _check_same(runs[0], run)
         run.graph = runs[0].graph  # one copy serves all runs
-    whole = runs[0].graph
+    whole = runs[0].graph if labels is None else runs[0].graph.labelled(labels)
     triples = whole.split(split)
     if not whole.is_seen(triples).any():
         kind = " whose entities and relation occur in train" if len(triples) else ""

@@ -180,7 +180,7 @@ class Comparing:
         fit, graph = self.sparse_fit(), self.fits.graph
         chosen = [graph.relations.find(name) for name in self.options.relations]
         chosen = chosen or most_frequent(graph, PATTERNS)
-        run = fit.open()
+        run = self.fits.open(fit)
         rows = [describe_mixing(run, k) for k in chosen]
         return Part(
             "Learned sparsity patterns",

@@ -139,7 +139,7 @@ def plan_study(
             for name, settings in wanted.items()
             if settings["model.name"] in fixed
         }
-    graph = load_graph(source, labels=first.graph.labels, seed=first.graph.seed)
+    graph = load_graph(source, **first.graph.reading())
     if not graph.is_seen(graph.test).any():
         raise GraphError(f"{graph.name}: a study needs test triples whose entities occur in train")
     if match_parameters:

@@ -23,7 +23,7 @@ def compare_relations(
     A row has `diagonal` (sum_i |m_ii|), the figures of both fits as `first_mrr`, `second_mrr`,
     `first_hits@10`, ... with intervals, and `difference`, `p` and `p_holm` of the MRR.
     """
-    run = first.open()
+    run = fits.open(first)
     described = [describe_mixing(run, k) for k in most_frequent(fits.graph, MOST_FREQUENT)]
     described.sort(key=lambda row: -row["diagonal"])
     size = min(GROUP, len(described) // 2)

@@ -14,7 +14,7 @@ from reltucker.graph import KnowledgeGraph
 from reltucker.model import RelationalTucker, sizes_of, weighted_sum
 from reltucker.progress import track
 from reltucker.training.memory import peak_memory
-from reltucker.training.recipe import Recipe
+from reltucker.training.recipe import LARGEST_ENTITY_DIM, Recipe
 from reltucker.training.run_folder import BEST, RESULT, RunFolder
 from reltucker.training.setup import choose_device, trained_model
 from reltucker.training.validation import Validation
@@ -45,7 +45,7 @@ def merge_runs(
     graph = _common_graph(folders, graph)
     device = choose_device(folders[0].recipe().train.device)
     models = [trained_model(folder, graph).to(device) for folder in folders]
-    _refuse_mixed(folders, models)
+    _refuse_unfit(folders, models)
     alone: Sequence[float | None] = [None] * len(models)
     if weights is None:
         weights, alone = choose_weights(models, graph, progress=progress)
@@ -153,13 +153,19 @@ def _common_graph(folders: Sequence[RunFolder], graph: KnowledgeGraph | None) ->
     return graph
 
 
-def _refuse_mixed(folders: Sequence[RunFolder], models: Sequence[RelationalTucker]) -> None:
+def _refuse_unfit(folders: Sequence[RunFolder], models: Sequence[RelationalTucker]) -> None:
     for folder, model in zip(folders, models, strict=True):
         if model.reciprocal != models[0].reciprocal:
             raise RunError(
                 f"one of {folders[0].path} and {folder.path} has reciprocal relations and the "
                 "other has not; merge runs that agree in model.reciprocal"
             )
+    width = sum(model.core.entity_dim for model in models)
+    if width > LARGEST_ENTITY_DIM:
+        raise RunError(
+            f"together the runs have entity_dim {width:,}, and {LARGEST_ENTITY_DIM:,} is the most; "
+            "merge fewer or smaller ones"
+        )
 
 
 def _check_weights(weights: Sequence[float], count: int) -> None:

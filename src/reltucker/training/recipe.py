@@ -25,6 +25,8 @@ from reltucker.training.objectives import OBJECTIVES, REGULARIZERS, Objective
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 
+LARGEST_ENTITY_DIM = 10_000
+
 RETIRED = (("train", "validation_share"),)
 """Settings of earlier versions, which stand in the recipes of their runs."""
 
@@ -46,15 +48,20 @@ class GraphSettings(_Settings):
     """Where the triples come from."""
 
     source: str | None = Field(None, description="catalog name, file or folder")
-    labels: str | None = Field(None, description="file of (id, name) pairs for display")
+    labels: str | None = Field(None, description="file of (id, name), or RDF labels, for display")
+    language: str = Field("en", description="of labels that stand in RDF files")
     seed: int = Field(0, ge=0, description="of the 80/10/10 split of a single file")
+
+    def reading(self) -> dict[str, Any]:
+        """What `load_graph` is told beside the source."""
+        return self.model_dump(exclude={"source"})
 
 
 class ModelSettings(_Settings):
     """Which core, and how large."""
 
     name: str = Field("drt", description="the core: " + ", ".join(CORES))
-    entity_dim: int = Field(100, ge=1, le=10_000, description="d_e")
+    entity_dim: int = Field(100, ge=1, le=LARGEST_ENTITY_DIM, description="d_e")
     relation_dim: int | None = Field(
         None, ge=1, le=100_000_000, description="d_r; by default what the core suggests"
     )
@@ -89,7 +96,12 @@ class TrainSettings(_Settings):
     sampled_epochs: int = Field(
         0,
         ge=0,
-        description="one_vs_all, k_vs_all: in so many first epochs `negatives` stand for all",
+        description="one_vs_all, k_vs_all: in so many first epochs `negatives` in place of all",
+    )
+    sampled_weights: Literal["all", "own"] = Field(
+        "all",
+        description="one_vs_all, k_vs_all: whether `negatives` of sampled epochs count as all "
+        "entities together, or each as itself",
     )
     shared_negatives: bool = Field(False, description="the same negatives for a whole batch")
     loss: Literal["softmax", "binary"] = Field("softmax", description="cross-entropy over entities")
@@ -323,6 +335,7 @@ def refuse_idle(recipe: Recipe) -> None:
         ("decay", train.schedule != "constant", "a train.schedule that is not 'constant'"),
         ("plateau_patience", train.schedule == "plateau", "train.schedule = 'plateau'"),
         ("negatives", draws, "train.objective = 'negative_sampling', or train.sampled_epochs"),
+        ("sampled_weights", train.sampled_epochs > 0, "train.sampled_epochs"),
         ("orthogonality", has_matrices, "a core with mixing matrices, such as drt"),
         ("max_density", learns_pattern, "a core that learns which entries exist, such as srt"),
     ]
