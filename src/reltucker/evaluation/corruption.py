@@ -69,7 +69,7 @@ def corrupt(
         parts += [
             (TRUE, (rows, np.arange(len(rows), dtype=np.int64))),
             (RIVAL, _rivals(model, graph, rows, direction)),
-            (IN_RANGE, _redrawn(graph, rows, asked, _in_range(graph, rows, asked, rng))),
+            (IN_RANGE, _redrawn(graph, rows, asked, _in_range(graph, rows, direction, rng))),
             (ANY, _redrawn(graph, rows, asked, anywhere)),
         ]
     return JudgedTriples(
@@ -80,16 +80,16 @@ def corrupt(
 
 
 def _in_range(
-    graph: KnowledgeGraph, triples: Rows, column: int, rng: np.random.Generator
+    graph: KnowledgeGraph, triples: Rows, direction: EntityDirection, rng: np.random.Generator
 ) -> Callable[[Rows], Rows]:
     """Draws an entity for rows of the triples from the range of the relation of each."""
-    size = len(graph.entities)
-    pairs = np.unique(graph.train[:, 1].astype(np.int64) * size + graph.train[:, column])
-    starts = np.searchsorted(pairs, np.arange(len(graph.relations) + 1) * size)
+    distinct, places = np.unique(triples[:, 1], return_inverse=True)
+    ranges = [graph.occurring(relation, direction) for relation in distinct.tolist()]
+    starts = np.cumsum([0, *map(len, ranges)])
+    members = np.concatenate([np.empty(0, dtype=np.int64), *ranges])
 
     def draw(rows: Rows) -> Rows:
-        relations = triples[rows, 1]
-        return np.asarray(pairs[rng.integers(starts[relations], starts[relations + 1])] % size)
+        return np.asarray(members[rng.integers(starts[places[rows]], starts[places[rows] + 1])])
 
     return draw
 
