@@ -1,10 +1,8 @@
 """Runs: train a model on a graph, open it again, judge it, ask it."""
 
 import re
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -14,18 +12,12 @@ import polars as pl
 from reltucker.choices import Alikeness, NameKind, PresetName
 from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import (
-    PROTOCOLS,
     Breakdown,
     Calibration,
-    Classification,
-    Metrics,
-    Protocol,
+    Evaluation,
     add_calibration,
-    break_down,
     calibrate,
-    classify_triples,
-    rank_split,
-    sampled,
+    evaluate,
 )
 from reltucker.graph import (
     DEFAULT_LANGUAGE,
@@ -36,17 +28,21 @@ from reltucker.graph import (
     load_graph,
     read_labels,
 )
-from reltucker.model import RelationalTucker, Sizes, sizes_of
+from reltucker.model import RelationalTucker, sizes_of
 from reltucker.progress import TrainingProgress, track
 from reltucker.search import DEFAULT_PRESET, filled
 from reltucker.serving import (
     FORMATS,
+    POSITIONS,
+    Explanation,
     ExportFormat,
     Question,
     answer,
     discover,
     duplicates,
+    explain,
     export_embeddings,
+    find_id,
     limits_of,
     parse_question,
     parse_triples,
@@ -58,60 +54,12 @@ from reltucker.training import (
     Recipe,
     RunFolder,
     Training,
+    add_to_run,
     check,
     merge_runs,
     settled,
     trained_model,
 )
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How a run does on one split, under every protocol."""
-
-    split: SplitName
-    model: str
-    entity_dim: int
-    relation_dim: int
-    sizes: Sizes
-    seconds: float
-    metrics: dict[Protocol, Metrics]
-    breakdown: tuple[Breakdown, list[dict[str, Any]]] | None = None
-    classification: Classification | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready, as `reltucker evaluate --json` prints it."""
-        more: dict[str, Any] = {}
-        if self.breakdown is not None:
-            more[f"by_{self.breakdown[0]}"] = self.breakdown[1]
-        if self.classification is not None:
-            more["classification"] = self.classification.to_dict()
-        return {
-            "split": self.split,
-            "model": self.model,
-            "entity_dim": self.entity_dim,
-            "relation_dim": self.relation_dim,
-            "effective_relation_size": self.sizes.effective_relation_size,
-            "effective_parameters": self.sizes.effective_parameters,
-            "seconds": self.seconds,
-            "core_density": self.sizes.core_density,
-            **{protocol: self.metrics[protocol].to_dict() for protocol in PROTOCOLS},
-            **more,
-        }
-
-    def frame(self) -> pl.DataFrame:
-        """A row for each protocol; with a break-down, for each of its groups and protocols."""
-        whole = {protocol: self.metrics[protocol].to_dict() for protocol in PROTOCOLS}
-        rows = [
-            {
-                **{key: value for key, value in group.items() if key not in PROTOCOLS},
-                "protocol": protocol,
-                **group[protocol],
-            }
-            for group in (self.breakdown[1] if self.breakdown else [whole])
-            for protocol in PROTOCOLS
-        ]
-        return pl.DataFrame(rows)
 
 
 class Run:
@@ -191,31 +139,15 @@ class Run:
         """Rank the split's triples in both directions, under all protocols; with `sample`, only so
         many of them, drawn at random but the same ones for every run on the graph. With `classify`
         they are also told from corrupted ones, by their probabilities."""
-        began = time.monotonic()
         calibration = self.calibration if classify else None
         if classify and calibration is None:
             raise RunError(
                 f"{self.path} has no probabilities to classify by; `reltucker calibrate "
                 f"{self.path}` makes them"
             )
-        model, graph = self.model, self.graph
-        triples = graph.split(split)
-        if sample is not None:
-            triples = sampled(triples, sample)
-        with track(f"ranking {split}", 2 * len(triples), "queries", progress) as advance:
-            ranking = rank_split(model, graph, split, triples=triples, advance=advance)
-        return Evaluation(
-            split=split,
-            model=self.recipe.model.name,
-            entity_dim=model.core.entity_dim,
-            relation_dim=model.core.relation_dim,
-            sizes=sizes_of(model),
-            seconds=time.monotonic() - began,
-            metrics=ranking.metrics(),
-            breakdown=None if by is None else (by, break_down(ranking, graph, by)),
-            classification=None
-            if calibration is None
-            else classify_triples(model, graph, calibration, split, sample=sample),
+        name, model, graph = self.recipe.model.name, self.model, self.graph
+        return evaluate(
+            name, model, graph, split, by, sample=sample, calibration=calibration, progress=progress
         )
 
     def calibrate(self, split: SplitName = "valid") -> Calibration:
@@ -336,6 +268,23 @@ class Run:
         """Relations that are symmetric, the same as others, their inverses or their sums, as far
         as that explains at least such a share of them."""
         return relation_links(self.model, self.graph, least=least)
+
+    def add(self, triples: TripleSource, *, out: Path | str, progress: bool = True) -> "Run":
+        """Add the new entities of named triples without training; returns the run, in `out`, that
+        has them. Their embeddings are solved by the objective of the recipe, all else stays."""
+        add_to_run(self.folder, self.model, self.graph, triples, out, progress=progress)
+        if self.calibration is not None:  # scores of known triples are the same
+            self.calibration.save(Path(out))
+        return Run(out)
+
+    def why(self, subject: str, relation: str, object: str, *, top: int = 10) -> Explanation:
+        """Explain the score of a triple, by names or labels: the `top` interactions of which it is
+        made, and the `top` known facts that support it."""
+        texts = zip(POSITIONS, (subject, relation, object), strict=True)
+        i, k, j = (find_id(self.graph, position, text) for position, text in texts)
+        return explain(
+            self.model, self.graph, self.recipe, (i, k, j), top=top, calibration=self.calibration
+        )
 
     def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
         """Write the embeddings and the core for other tools; returns the files."""

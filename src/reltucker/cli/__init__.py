@@ -10,6 +10,7 @@ import typer
 
 from reltucker import __version__
 from reltucker.cli import (
+    add,
     calibrate,
     compare,
     data,
@@ -27,6 +28,7 @@ from reltucker.cli import (
     similar,
     study,
     train,
+    why,
 )
 from reltucker.errors import ReltuckerError
 
@@ -36,6 +38,7 @@ app.add_typer(data.app, name="data")
 app.command("train")(train.command)
 app.command("resume")(resume.command)
 app.command("merge")(merge.command)
+app.command("add")(add.command)
 app.command("search")(search.command)
 app.command("study")(study.command)
 app.command("evaluate")(evaluate.command)
@@ -47,6 +50,7 @@ app.command("score")(score.command)
 app.command("calibrate")(calibrate.command)
 app.command("discover")(discover.command)
 app.command("similar")(similar.command)
+app.command("why")(why.command)
 app.command("export")(export.command)
 
 

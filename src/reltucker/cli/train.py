@@ -84,6 +84,8 @@ def report(run: Any, as_json: bool) -> None:
     ended = f"best epoch {result['best_epoch']} of {result['epochs']}"
     if "merged_from" in result:
         ended = f"a merge of {len(result['merged_from'])} runs, which has ended"
+    if "folded_in" in result:
+        ended += f", {sum(each['entities'] for each in result['folded_in'])} entities added"
     keys = ("epochs", "best_epoch", "seconds", "seconds_per_epoch", "standard", "seen", "paper")
     seen, judged = result["seen"], "no validation triples"
     if seen["queries"]:

@@ -3,6 +3,7 @@
 from reltucker.graph.answers import COLUMNS, AnswerIndex, AnswerRows, Direction, IntArray
 from reltucker.graph.building import GraphWarning
 from reltucker.graph.description import KINDS, describe_graph, relation_kinds
+from reltucker.graph.extending import Extension, extend, keep_splits
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
 from reltucker.graph.loading import load_graph
@@ -19,6 +20,7 @@ __all__ = [
     "AnswerIndex",
     "AnswerRows",
     "Direction",
+    "Extension",
     "GraphSource",
     "GraphWarning",
     "IntArray",
@@ -27,6 +29,8 @@ __all__ = [
     "TripleSource",
     "Vocabulary",
     "describe_graph",
+    "extend",
+    "keep_splits",
     "load_graph",
     "read_labels",
     "read_names",

@@ -74,12 +74,30 @@ class RelationalTucker(nn.Module):
         relations (U, d_r) : the rows of R that the arrangement names
         """
         mixing = self.core.mixing(dropped(relations, masks.relations), masks.mixing)
+        return self.ask_mixed(arrangement, given, mixing, masks)
+
+    def ask_mixed(
+        self,
+        arrangement: Arrangement,
+        given: Tensor,
+        mixing: Tensor,
+        masks: QueryDropout = NO_DROPOUT,
+    ) -> Tensor:
+        """The same with the compact form of M_k (U, ...) at hand."""
         if self.norm is not None:
             given = self.norm.given(given)
         queries = self.core.queries(mixing, dropped(given, masks.given), arrangement)
         if self.norm is not None:
             queries = self.norm.query(queries)
         return dropped(queries, masks.queries)
+
+    def with_entities(self, rows: Tensor) -> "RelationalTucker":
+        """A model for use with other rows of entities (n, d_e); all else is shared, not copied."""
+        model = RelationalTucker(0, self.relations, self.core, reciprocal=self.reciprocal)
+        model.E = nn.Parameter(rows, requires_grad=False)
+        model.R, model.norm = self.R, self.norm
+        model.training = False  # and not by `eval()`, which would reach into what is shared
+        return model
 
     def serving_state(self) -> dict[str, Tensor]:
         """What is needed to use the model after training, by name."""

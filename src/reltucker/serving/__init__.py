@@ -1,7 +1,8 @@
-"""A model is used: prediction, scores of triples, export."""
+"""A model is used: prediction, scores of triples, explanations, export."""
 
 from reltucker.serving.candidates import Limits, limits_of
 from reltucker.serving.discovery import discover
+from reltucker.serving.explanation import Explanation, ScoreParts, explain, score_parts
 from reltucker.serving.export import FORMATS, ExportFormat, export_embeddings
 from reltucker.serving.naming import POSITIONS, find_id, parse_triples
 from reltucker.serving.prediction import UNKNOWN, Question, answer, parse_question
@@ -13,12 +14,15 @@ __all__ = [
     "FORMATS",
     "POSITIONS",
     "UNKNOWN",
+    "Explanation",
     "ExportFormat",
     "Limits",
     "Question",
+    "ScoreParts",
     "answer",
     "discover",
     "duplicates",
+    "explain",
     "export_embeddings",
     "find_id",
     "limits_of",
@@ -26,6 +30,7 @@ __all__ = [
     "parse_triples",
     "probabilities",
     "relation_links",
+    "score_parts",
     "score_triples",
     "similar",
 ]

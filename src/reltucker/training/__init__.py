@@ -1,7 +1,9 @@
 """A model is fitted: recipe, objective, negatives, loop, stopping, the run folder."""
 
+from reltucker.training.folding import add_to_run, fold_in, solve
 from reltucker.training.loop import Enough, Training, Watcher
 from reltucker.training.merging import merge_runs
+from reltucker.training.objectives.rows import RowObjective
 from reltucker.training.recipe import GraphSettings, ModelSettings, Recipe, TrainSettings
 from reltucker.training.run_folder import BEST, CHECKPOINT, RESULT, RunFolder
 from reltucker.training.setup import build_model, check, choose_device, settled, trained_model
@@ -16,17 +18,21 @@ __all__ = [
     "GraphSettings",
     "ModelSettings",
     "Recipe",
+    "RowObjective",
     "RunFolder",
     "TrainSettings",
     "Training",
     "Watcher",
+    "add_to_run",
     "build_model",
     "check",
     "choose_device",
     "epoch_seconds",
+    "fold_in",
     "merge_runs",
     "ranking_seconds",
     "score_spread",
     "settled",
+    "solve",
     "trained_model",
 ]

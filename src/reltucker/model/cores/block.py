@@ -95,6 +95,13 @@ class BlockCore(Core):
         tensor[b, :, b, :, b, :] = self.slices.detach().view(B, s, d, d).permute(0, 2, 3, 1)
         return tensor.view(self.entity_dim, self.entity_dim, self.relation_dim)
 
+    def explicit(self) -> dict[str, Tensor]:
+        """The entries of the blocks by their places; G is not made."""
+        B, s, d = self.blocks, self.depth, self.side
+        b, l, i, j = torch.cartesian_prod(*map(torch.arange, (B, s, d, d))).t()
+        value = self.slices.detach().flatten()
+        return {"i": b * d + i, "j": b * d + j, "l": b * s + l, "value": value}
+
     def nonzero_by_slice(self) -> Tensor:
         """How many learned entries of each slice are not zero."""
         return torch.count_nonzero(self.slices, dim=2).flatten()

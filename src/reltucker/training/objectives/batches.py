@@ -60,6 +60,9 @@ class Batches(Protocol):
     def take(self, chosen: Tensor, generator: torch.Generator) -> Batch:
         """The batch of the items with these numbers; what is random comes from the generator."""
 
+    def touching(self, entities: Tensor) -> Tensor:
+        """The numbers of the items in which one of these entities stands."""
+
 
 class TripleBatches:
     """The items are triples; each asks for its object and for its subject.
@@ -82,6 +85,10 @@ class TripleBatches:
 
     def __len__(self) -> int:
         return len(self.triples)
+
+    def touching(self, entities: Tensor) -> Tensor:
+        """The triples that one of these entities is an end of."""
+        return torch.nonzero(torch.isin(self.triples[:, [0, 2]], entities).any(dim=1)).squeeze(1)
 
     def take(self, chosen: Tensor, generator: torch.Generator) -> Batch:
         """Two questions with one answer each for every triple."""
@@ -143,6 +150,13 @@ class QuestionBatches:
 
     def __len__(self) -> int:
         return len(self.given)
+
+    def touching(self, entities: Tensor) -> Tensor:
+        """The questions that give one of these entities, or have one as an answer."""
+        touched = torch.isin(self.given, entities)
+        places = torch.nonzero(torch.isin(self.answers, entities)).squeeze(1)
+        touched[torch.searchsorted(self.starts, places, right=True) - 1] = True
+        return torch.nonzero(touched).squeeze(1)
 
     def take(self, chosen: Tensor, generator: torch.Generator) -> Batch:
         """The questions with these numbers."""

@@ -91,6 +91,12 @@ class Objective(ABC):
         """How many entities are scored for a question, of so many."""
         return entities
 
+    @classmethod
+    def drawn_share(cls, settings: TrainSettings, population: int) -> float:
+        """How often an entity that is no answer counts in the sum over candidates of a question,
+        in expectation: always where all are candidates."""
+        return 1.0
+
     def __init__(
         self, model: RelationalTucker, settings: TrainSettings, batches: Batches, population: int
     ) -> None:

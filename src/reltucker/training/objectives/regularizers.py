@@ -47,6 +47,11 @@ class Regularizer:
         self.core = core
         self.strength = settings.regularizer_weight
 
+    def values(self, given: Tensor, queries: Tensor, answers: Tensor, question: Tensor) -> Tensor:
+        """What it adds for each answer of questions with weight 1, as far as entities have a part
+        in it: e_g, q_b (Q, d_e), e_a (A, d_e) and the question of each answer (A,) to (A,)."""
+        return answers.new_zeros(len(answers))
+
     def on_queries(self, batch: Batch, queries: Tensor, gradient: Tensor) -> None:
         """Add to the gradient for the queries (Q, d_e)."""
 
@@ -73,6 +78,10 @@ class PowerNorm(Regularizer):
         super().__init__(core, settings)
         self.power = settings.regularizer_power
 
+    def values(self, given: Tensor, queries: Tensor, answers: Tensor, question: Tensor) -> Tensor:
+        """Both ends of a triple."""
+        return self.strength * (self._norms(given)[question] + self._norms(answers))
+
     def on_entities(
         self, batch: Batch, matrix: Tensor, entities: EntityRows, given: Tensor, answers: Tensor
     ) -> None:
@@ -97,11 +106,15 @@ class PowerNorm(Regularizer):
         """The gradient of c sum_b w_b sum |x_b|^p for rows (n, d)."""
         rows = rows.requires_grad_()
         with torch.enable_grad():
-            # Away from zero, where a root of the squares has no derivative.
-            squares = self.core.squares(rows).clamp_min(1e-30)
-            value = (squares ** (self.power / 2)).sum(dim=1) @ weights
+            value = self._norms(rows) @ weights
         (gradient,) = torch.autograd.grad(value, rows, torch.full_like(value, self.strength))
         return gradient.contiguous()
+
+    def _norms(self, rows: Tensor) -> Tensor:
+        """sum |x|^p of rows (n, d)."""
+        # Away from zero, where a root of the squares has no derivative.
+        squares: Tensor = self.core.squares(rows).clamp_min(1e-30)
+        return (squares ** (self.power / 2)).sum(dim=1)
 
 
 class Nuclear3Norm(PowerNorm):
@@ -124,6 +137,11 @@ class Dura(PowerNorm):
     def __init__(self, core: Core, settings: TrainSettings) -> None:
         super().__init__(core, settings)
         self.power = 2.0
+
+    def values(self, given: Tensor, queries: Tensor, answers: Tensor, question: Tensor) -> Tensor:
+        """||q_b||^2 and ||e_a||^2."""
+        of_queries = self.of_queries * queries.square().sum(dim=1)[question]
+        return self.strength * (of_queries + self.of_entities * answers.square().sum(dim=1))
 
     def on_queries(self, batch: Batch, queries: Tensor, gradient: Tensor) -> None:
         """||q_b||^2."""
@@ -158,6 +176,11 @@ class IntermediateVariables(PowerNorm):
         self.intermediate = settings.regularizer_intermediate
         self.holds_mixing = core.has_matrices
 
+    def values(self, given: Tensor, queries: Tensor, answers: Tensor, question: Tensor) -> Tensor:
+        """Both ends of a triple and v ||q_b||^p."""
+        of_queries = self.strength * self.intermediate * self._norms(queries)[question]
+        return super().values(given, queries, answers, question) + of_queries
+
     def on_queries(self, batch: Batch, queries: Tensor, gradient: Tensor) -> None:
         """v ||q_b||^p."""
         gradient += self._gradient(queries, self.intermediate * batch.shares)
@@ -172,6 +195,11 @@ class IntermediateVariables(PowerNorm):
         norms: Tensor = torch.linalg.vector_norm(rows, dim=1).clamp_min(1e-15)
         factor = self.strength * self.power * weights * norms ** (self.power - 2.0)
         return rows * factor.unsqueeze(1)
+
+    def _norms(self, rows: Tensor) -> Tensor:
+        """||x||^p of rows (n, d)."""
+        norms: Tensor = rows.square().sum(dim=1).clamp_min(1e-30)
+        return norms ** (self.power / 2)
 
 
 REGULARIZERS: dict[str, type[Regularizer]] = {

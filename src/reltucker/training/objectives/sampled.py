@@ -65,6 +65,11 @@ class NegativeSampling(Objective):
         """The answer and its negatives."""
         return 1 + settings.negatives
 
+    @classmethod
+    def drawn_share(cls, settings: TrainSettings, population: int) -> float:
+        """As often as it is drawn."""
+        return settings.negatives / (population - 1)
+
     def _entities_touched(self) -> int:
         return 2 * self.settings.batch_size * (2 + self.settings.negatives)
 
@@ -121,7 +126,7 @@ class SharedNegatives(NegativeSampling):
         true, others = entities.rows(answers), entities.rows(candidates)
         scores = torch.mm(queries, others.t())
         own = (queries * true).sum(dim=1)
-        losses = shared_softmax(own, scores, _places_of(answers, candidates), batch.weights)
+        losses = shared_softmax(own, scores, places_of(answers, candidates), batch.weights)
         chosen = own.unsqueeze(1)
         entities.gradient.zero_()
         entities.add(candidates, scores.t() @ queries)
@@ -147,7 +152,7 @@ def draw_shared(batch: Batch, negatives: int, population: int, keys: Keys) -> Te
     return draw_candidates(nobody, negatives, population, keys.candidates)[0, 1:]
 
 
-def _places_of(answers: Tensor, candidates: Tensor) -> Tensor:
+def places_of(answers: Tensor, candidates: Tensor) -> Tensor:
     """Where each answer stands among the candidates, -1 if nowhere."""
     ordered, order = torch.sort(candidates)
     place = torch.searchsorted(ordered, answers).clamp_(max=len(ordered) - 1)
@@ -175,7 +180,7 @@ def judge_sample(
     others = entities.rows(candidates)  # (n, d_e)
     scores = torch.mm(queries, others.t())  # (Q, n)
     question = batch.questions_of_answers()  # (A,)
-    place = _places_of(answers, candidates)
+    place = places_of(answers, candidates)
     among = place >= 0
     scores[question[among], place[among]] = -torch.inf
     e_answers, q = entities.rows(answers), queries.index_select(0, question)  # (A, d_e)
