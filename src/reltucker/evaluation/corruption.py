@@ -54,9 +54,17 @@ class JudgedTriples:
 
 
 def corrupt(
-    model: RelationalTucker, graph: KnowledgeGraph, triples: IntArray, *, seed: int = 0
+    model: RelationalTucker,
+    graph: KnowledgeGraph,
+    triples: IntArray,
+    *,
+    seed: int = 0,
+    advance: Callable[[int], None] | None = None,
 ) -> JudgedTriples:
-    """The triples (n, 3), whose entities and relations must be seen, beside corrupted ones."""
+    """The triples (n, 3), whose entities and relations must be seen, beside corrupted ones.
+
+    `advance` is called with the number of questions asked since the last call.
+    """
     rows: Rows = triples.astype(np.int64)
     rng = np.random.default_rng(seed)
 
@@ -68,7 +76,7 @@ def corrupt(
         asked = COLUMNS[direction][2]
         parts += [
             (TRUE, (rows, np.arange(len(rows), dtype=np.int64))),
-            (RIVAL, _rivals(model, graph, rows, direction)),
+            (RIVAL, _rivals(model, graph, rows, direction, advance)),
             (IN_RANGE, _redrawn(graph, rows, asked, _in_range(graph, rows, direction, rng))),
             (ANY, _redrawn(graph, rows, asked, anywhere)),
         ]
@@ -111,7 +119,11 @@ def _redrawn(
 
 
 def _rivals(
-    model: RelationalTucker, graph: KnowledgeGraph, triples: Rows, direction: EntityDirection
+    model: RelationalTucker,
+    graph: KnowledgeGraph,
+    triples: Rows,
+    direction: EntityDirection,
+    advance: Callable[[int], None] | None,
 ) -> Replaced:
     """The best wrong answer to the question that each triple answers, where there is one."""
     given, _, asked = COLUMNS[direction]
@@ -137,5 +149,7 @@ def _rivals(
         if np.isnan(values).any() or np.isposinf(values).any():
             raise ScoreError("the model gives scores that are not finite numbers; train it again")
         made[rows, asked] = np.where(values > -np.inf, chosen, -1)
+        if advance is not None:
+            advance(len(rows))
     kept = np.flatnonzero(made[:, asked] >= 0)
     return made[kept], kept
