@@ -282,9 +282,7 @@ class Run:
         with track("predicting", len(parsed), "questions", progress) as advance:
             return ask(parsed, calibration=self.calibration, advance=advance)
 
-    def add(
-        self, triples: TripleSource, *, out: Path | str, progress: bool = True
-    ) -> "Run":
+    def add(self, triples: TripleSource, *, out: Path | str, progress: bool = True) -> "Run":
         """Add the new entities of named triples without training; returns the run, in `out`, that
         has them. Their embeddings are solved by the objective of the recipe, all else stays."""
         add_to_run(self.folder, self.model, self.graph, triples, out, progress=progress)

@@ -29,9 +29,7 @@ def command(
     from reltucker.report import Column, Table
     from reltucker.run import open_run
 
-    found = open_run(run, labels=labels, language=language).why(
-        subject, relation, object_, top=top
-    )
+    found = open_run(run, labels=labels, language=language).why(subject, relation, object_, top=top)
     facts = [Column("support", "support", "+.3f"), Column("known fact", "fact")]
     rows = [
         {**fact, "fact": f"{fact['subject']}  {fact['relation']}  {fact['object']}"}

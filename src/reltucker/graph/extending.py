@@ -93,7 +93,9 @@ def _seen_first(
         graph.name,
         entities,
         relations,
-        *(numbered(splits[split]) for split in SPLITS),
+        numbered(train),
+        numbered(splits["valid"]),
+        numbered(splits["test"]),
         seen,
         seen_relations,
         graph.counts,
@@ -126,4 +128,4 @@ def _without(triples: Triples, others: Triples) -> Triples:
     columns = ["i", "k", "j"]
     own, known = (pl.DataFrame(part, columns, orient="row") for part in (triples, others))
     kept = own.with_row_index().unique(columns, keep="first").join(known, on=columns, how="anti")
-    return triples[np.sort(kept["index"].to_numpy())]
+    return triples.take(np.sort(kept["index"].to_numpy()), axis=0)

@@ -133,7 +133,9 @@ class RowObjective:
     def _relation_losses(self, given: Tensor, answers: Tensor) -> Tensor:
         """Cross-entropy of the relation of every answer's triple (A,)."""
         is_swapped = (self.question >= self.arrangement.objects).unsqueeze(1)
-        first, second = (torch.where(is_swapped, *ends) for ends in ((answers, given), (given, answers)))
+        first, second = (
+            torch.where(is_swapped, *ends) for ends in ((answers, given), (given, answers))
+        )
         scores = self.model.relation_queries(first, second) @ self.model.R.detach().t()
         rows = self.arrangement.relations[self.arrangement.index]
         return cross_entropy(scores, rows[self.question], reduction="none")
@@ -172,4 +174,5 @@ def _log_sums(others: Tensor, scores: Tensor, question: Tensor) -> Tensor:
     """log(exp others_b + sum over the answers of b of exp s_a): (Q,), (A,), (A,) to (Q,)."""
     largest = others.detach().scatter_reduce(0, question, scores.detach(), "amax")
     sums = (others - largest).exp().index_add(0, question, (scores - largest[question]).exp())
-    return largest + sums.log()
+    total: Tensor = largest + sums.log()
+    return total
