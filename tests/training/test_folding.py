@@ -9,7 +9,7 @@ import torch
 from reltucker import Recipe, Run, merge, open_run, train
 from reltucker.errors import ReltuckerError
 from reltucker.model import CORES, RelationalTucker
-from reltucker.training import folding, fold_in
+from reltucker.training import fold_in, folding
 from reltucker.training.objectives.rows import RowObjective
 from tests.conftest import build_core, core_settings, random_graph
 

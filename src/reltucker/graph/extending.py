@@ -1,5 +1,6 @@
 """A graph with more triples: new names get ids, and those of train still come first."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from reltucker.errors import GraphError
+from reltucker.graph.building import GraphWarning
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName, Triples
 from reltucker.graph.sources import TripleSource, read_names
 from reltucker.graph.vocabulary import Vocabulary
@@ -73,6 +75,20 @@ def keep_splits(graph: KnowledgeGraph, before: KnowledgeGraph) -> KnowledgeGraph
     part = found.fill_null(pl.Series(own.astype(np.uint8))).to_numpy()
     splits = {split: triples[part == number] for number, split in enumerate(SPLITS)}
     return _seen_first(graph, graph.entities, splits)[0] if len(splits["train"]) else graph
+
+
+def warn_of_trained(graph: KnowledgeGraph, before: KnowledgeGraph) -> None:
+    """Warn where triples of valid or test are ones that were trained on before."""
+    judged = graph.named(np.concatenate([graph.valid, graph.test]))
+    trained = before.named(before.train)
+    count = judged.join(trained, on=judged.columns, how="semi").height
+    if count:
+        warnings.warn(
+            f"graph {graph.name}: {count} triples of valid and test were trained on before, so "
+            "results on them say little",
+            GraphWarning,
+            stacklevel=3,
+        )
 
 
 def _seen_first(

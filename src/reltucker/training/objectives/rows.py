@@ -146,7 +146,8 @@ class RowObjective:
         scores = scores.index_put(hidden, scores.new_tensor(-torch.inf))
         if self.settings.loss == "binary":
             return self.times * softplus(scores).sum(dim=1)
-        return torch.logsumexp(scores, dim=1).clamp_min(-1e30) + math.log(self.times)
+        sums: Tensor = torch.logsumexp(scores, dim=1).clamp_min(-1e30)
+        return sums + math.log(self.times)
 
     def _facts(self, given: Tensor, answers: Tensor) -> Tensor:
         rows = self.arrangement.relations[self.arrangement.index]
@@ -162,7 +163,8 @@ def _drawn(count: int, most: int, generator: torch.Generator) -> Tensor:
     """The numbers below `count`, or about `most` of them, ascending."""
     if count <= most:
         return torch.arange(count)
-    return torch.unique(torch.randint(count, (most,), generator=generator))
+    drawn: Tensor = torch.unique(torch.randint(count, (most,), generator=generator))
+    return drawn
 
 
 def _filled(fixed: Tensor, rows: Tensor, places: Tensor) -> Tensor:
