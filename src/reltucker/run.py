@@ -1,31 +1,23 @@
 """Runs: train a model on a graph, open it again, judge it, ask it."""
 
 import re
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from reltucker.choices import PresetName
+from reltucker.choices import Alikeness, NameKind, PresetName
 from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import (
-    PROTOCOLS,
     Breakdown,
     Calibration,
-    Classification,
-    Metrics,
-    Protocol,
+    Evaluation,
     add_calibration,
-    break_down,
     calibrate,
-    classify_triples,
-    rank_split,
-    sampled,
+    evaluate,
 )
 from reltucker.graph import (
     DEFAULT_LANGUAGE,
@@ -39,7 +31,7 @@ from reltucker.graph import (
     read_labels,
     warn_of_trained,
 )
-from reltucker.model import RelationalTucker, Sizes, sizes_of
+from reltucker.model import RelationalTucker, sizes_of
 from reltucker.progress import TrainingProgress, track
 from reltucker.search import DEFAULT_PRESET, filled
 from reltucker.serving import (
@@ -49,12 +41,17 @@ from reltucker.serving import (
     ExportFormat,
     Question,
     answer,
+    discover,
+    duplicates,
     explain,
     export_embeddings,
     find_id,
+    limits_of,
     parse_question,
     parse_triples,
+    relation_links,
     score_triples,
+    similar,
 )
 from reltucker.training import (
     Recipe,
@@ -68,55 +65,6 @@ from reltucker.training import (
     starting_recipe,
     trained_model,
 )
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How a run does on one split, under every protocol."""
-
-    split: SplitName
-    model: str
-    entity_dim: int
-    relation_dim: int
-    sizes: Sizes
-    seconds: float
-    metrics: dict[Protocol, Metrics]
-    breakdown: tuple[Breakdown, list[dict[str, Any]]] | None = None
-    classification: Classification | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready, as `reltucker evaluate --json` prints it."""
-        more: dict[str, Any] = {}
-        if self.breakdown is not None:
-            more[f"by_{self.breakdown[0]}"] = self.breakdown[1]
-        if self.classification is not None:
-            more["classification"] = self.classification.to_dict()
-        return {
-            "split": self.split,
-            "model": self.model,
-            "entity_dim": self.entity_dim,
-            "relation_dim": self.relation_dim,
-            "effective_relation_size": self.sizes.effective_relation_size,
-            "effective_parameters": self.sizes.effective_parameters,
-            "seconds": self.seconds,
-            "core_density": self.sizes.core_density,
-            **{protocol: self.metrics[protocol].to_dict() for protocol in PROTOCOLS},
-            **more,
-        }
-
-    def frame(self) -> pl.DataFrame:
-        """A row for each protocol; with a break-down, for each of its groups and protocols."""
-        whole = {protocol: self.metrics[protocol].to_dict() for protocol in PROTOCOLS}
-        rows = [
-            {
-                **{key: value for key, value in group.items() if key not in PROTOCOLS},
-                "protocol": protocol,
-                **group[protocol],
-            }
-            for group in (self.breakdown[1] if self.breakdown else [whole])
-            for protocol in PROTOCOLS
-        ]
-        return pl.DataFrame(rows)
 
 
 class Run:
@@ -196,31 +144,15 @@ class Run:
         """Rank the split's triples in both directions, under all protocols; with `sample`, only so
         many of them, drawn at random but the same ones for every run on the graph. With `classify`
         they are also told from corrupted ones, by their probabilities."""
-        began = time.monotonic()
         calibration = self.calibration if classify else None
         if classify and calibration is None:
             raise RunError(
                 f"{self.path} has no probabilities to classify by; `reltucker calibrate "
                 f"{self.path}` makes them"
             )
-        model, graph = self.model, self.graph
-        triples = graph.split(split)
-        if sample is not None:
-            triples = sampled(triples, sample)
-        with track(f"ranking {split}", 2 * len(triples), "queries", progress) as advance:
-            ranking = rank_split(model, graph, split, triples=triples, advance=advance)
-        return Evaluation(
-            split=split,
-            model=self.recipe.model.name,
-            entity_dim=model.core.entity_dim,
-            relation_dim=model.core.relation_dim,
-            sizes=sizes_of(model),
-            seconds=time.monotonic() - began,
-            metrics=ranking.metrics(),
-            breakdown=None if by is None else (by, break_down(ranking, graph, by)),
-            classification=None
-            if calibration is None
-            else classify_triples(model, graph, calibration, split, sample=sample),
+        name, model, graph = self.recipe.model.name, self.model, self.graph
+        return evaluate(
+            name, model, graph, split, by, sample=sample, calibration=calibration, progress=progress
         )
 
     def calibrate(self, split: SplitName = "valid") -> Calibration:
@@ -249,23 +181,23 @@ class Run:
         top: int = 10,
         known: bool = False,
         held_out: bool = False,
+        in_range: bool = False,
+        among: Sequence[str] | None = None,
+        where: Sequence[str] = (),
     ) -> pl.DataFrame:
         """The best answers to one question: leave out (or give '?' for) what you ask for.
 
         Names or labels go in. Facts that the graph holds are left out unless `known` is set; with
-        `held_out`, facts of the test split count as unknown.
+        `held_out`, facts of the test split count as unknown. Candidates can be limited to those
+        that stand there in training triples of the relation (`in_range`), to a list (`among`), and
+        to those with known facts (`where`, each as 'relation=object').
         """
         question = parse_question(self.graph, subject, relation, object)
-        answers = answer(
-            self.model,
-            self.graph,
-            [question],
-            top=top,
-            known=known,
-            held_out=held_out,
-            calibration=self.calibration,
+        limits = limits_of(
+            self.graph, in_range=in_range, among=among, where=where, held_out=held_out
         )
-        return answers.drop("question")
+        ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
+        return ask([question], limits=limits, calibration=self.calibration).drop("question")
 
     def predict_many(
         self,
@@ -274,6 +206,9 @@ class Run:
         top: int = 10,
         known: bool = False,
         held_out: bool = False,
+        in_range: bool = False,
+        among: Sequence[str] | None = None,
+        where: Sequence[str] = (),
         progress: bool = True,
     ) -> pl.DataFrame:
         """The best answers to many questions (subject, relation, object), each with one `?`."""
@@ -284,8 +219,60 @@ class Run:
             except ReltuckerError as error:
                 raise type(error)(f"question {number}: {error}") from None
         ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
+        limits = limits_of(
+            self.graph, in_range=in_range, among=among, where=where, held_out=held_out
+        )
         with track("predicting", len(parsed), "questions", progress) as advance:
-            return ask(parsed, calibration=self.calibration, advance=advance)
+            return ask(parsed, limits=limits, calibration=self.calibration, advance=advance)
+
+    def discover(
+        self,
+        top: int = 100,
+        relations: Sequence[str] | None = None,
+        entities: Sequence[str] | None = None,
+        *,
+        per_relation: bool = False,
+        min_probability: float | None = None,
+        anywhere: bool = False,
+        held_out: bool = False,
+        progress: bool = True,
+    ) -> pl.DataFrame:
+        """The most probable facts that are not in the graph: `serving.discover` says of which."""
+        return discover(
+            self.model,
+            self.graph,
+            top=top,
+            relations=relations,
+            entities=entities,
+            per_relation=per_relation,
+            min_probability=min_probability,
+            anywhere=anywhere,
+            held_out=held_out,
+            calibration=self.calibration,
+            progress=progress,
+        )
+
+    def similar(
+        self, name: str, kind: NameKind = "entity", *, top: int = 10, by: Alikeness = "queries"
+    ) -> pl.DataFrame:
+        """The entities or relations that are most like the one of this name."""
+        return similar(self.model, self.graph, name, kind=kind, top=top, by=by)
+
+    def duplicates(
+        self,
+        top: int = 100,
+        *,
+        least: float = 0.9,
+        by: Alikeness = "queries",
+        progress: bool = True,
+    ) -> pl.DataFrame:
+        """Pairs of entities that are most alike, and at least so much."""
+        return duplicates(self.model, self.graph, top=top, least=least, by=by, progress=progress)
+
+    def relation_links(self, *, least: float = 0.8) -> pl.DataFrame:
+        """Relations that are symmetric, the same as others, their inverses or their sums, as far
+        as that explains at least such a share of them."""
+        return relation_links(self.model, self.graph, least=least)
 
     def add(self, triples: TripleSource, *, out: Path | str, progress: bool = True) -> "Run":
         """Add the new entities of named triples without training; returns the run, in `out`, that

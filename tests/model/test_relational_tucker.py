@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from reltucker.model import RelationalTucker
+from reltucker.model import CORES, RelationalTucker
 from tests.conftest import build_core
 
 
@@ -21,3 +21,23 @@ def test_plausibility_is_the_mean_of_both_ways_to_ask(name: str, reciprocal: boo
     )
     assert torch.allclose(model.plausibility(triples), (forth + back) / 2)
     assert torch.allclose(forth, back) is not reciprocal
+
+
+@pytest.mark.parametrize("direction", ["object", "subject"])
+@pytest.mark.parametrize("kind", ["plain", "reciprocal", "normalised"])
+@pytest.mark.parametrize("name", sorted(CORES))
+def test_one_product_gives_the_plausibility(name: str, kind: str, direction: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    options = {"reciprocal": kind != "plain", "batch_norm": kind == "normalised"}
+    model = RelationalTucker(6, 3, build_core(name, 4, 3), **options)
+    model.reset(generator)
+    for values in model.norm.state_dict().values() if model.norm else ():
+        if values.dtype.is_floating_point:
+            values.copy_(torch.rand(values.shape, generator=generator) + 0.5)
+    model = model.double().eval()
+    i, k, j = torch.randint(6, (3, 50), generator=generator)
+    k %= 3
+    given, other = (i, j) if direction == "object" else (j, i)
+    queries, shift = model.plausibility_queries(direction, model.E[given], k)
+    expected = model.plausibility(torch.stack([i, k, j], dim=1))
+    assert torch.allclose((queries * model.E[other]).sum(dim=1) + shift, expected)

@@ -135,7 +135,8 @@ class Reference:
         if s.sampled_epochs:
             nobody = torch.tensor([ENTITIES])
             drawn = draw_candidates(nobody, s.negatives, ENTITIES, self.keys.candidates)[0, 1:]
-            wrong = (scores + np.log(ENTITIES / s.negatives))[:, drawn]
+            each = ENTITIES / s.negatives if s.sampled_weights == "all" else 1.0
+            wrong = (scores + np.log(each))[:, drawn]
             wrong = wrong.masked_fill(labels[:, drawn] > 0, -torch.inf).logsumexp(1, keepdim=True)
             losses = (torch.logaddexp(scores, wrong) - scores) * labels
             return (losses.sum(1) / labels.sum(1) * batch.weights).sum()
@@ -162,6 +163,7 @@ OBJECTIVES: list[dict[str, Any]] = [
     {"objective": "one_vs_all"},
     {"objective": "one_vs_all", "sampled_epochs": 1, "answer_weights": "frequency"},
     {"objective": "k_vs_all", "sampled_epochs": 1, "answer_exponent": 0.5},
+    {"objective": "k_vs_all", "sampled_epochs": 1, "sampled_weights": "own"},
     {"objective": "k_vs_all", "label_smoothing": 0.1, "answer_exponent": 0.5},
     {"objective": "k_vs_all", "loss": "binary", "label_smoothing": 0.2},
 ]

@@ -16,6 +16,7 @@ from reltucker.cli import (
     data,
     demo,
     describe_model,
+    discover,
     evaluate,
     export,
     inspect,
@@ -24,6 +25,7 @@ from reltucker.cli import (
     resume,
     score,
     search,
+    similar,
     study,
     train,
     why,
@@ -46,6 +48,8 @@ app.command("compare")(compare.command)
 app.command("predict")(predict.command)
 app.command("score")(score.command)
 app.command("calibrate")(calibrate.command)
+app.command("discover")(discover.command)
+app.command("similar")(similar.command)
 app.command("why")(why.command)
 app.command("export")(export.command)
 

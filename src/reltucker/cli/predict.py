@@ -24,6 +24,19 @@ def command(
     held_out: Annotated[
         bool, Option("--held-out", help="Treat facts of the test split as unknown")
     ] = False,
+    in_range: Annotated[
+        bool, Option("--in-range", help="Only entities that stand there in train")
+    ] = False,
+    among: Annotated[
+        list[str] | None, Option(metavar="NAME", help="Only this entity; repeatable")
+    ] = None,
+    among_file: Annotated[
+        Path | None, Option(metavar="FILE", help="Only the entities of this list, one a line")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        Option(metavar="RELATION=OBJECT", help="Only entities with this fact; repeatable"),
+    ] = None,
     questions: Annotated[
         Path | None,
         Option(help="A table of (subject, relation, object), in each row one of them '?'"),
@@ -36,12 +49,13 @@ def command(
     """Rank the candidates for what is marked with '?'.
 
     Ask one question on the command line, or many from a file with --questions. Facts that the
-    graph holds already are left out unless --known is given. A triple without '?' is scored, and
-    ranked among the answers to either question that it answers; for many see `reltucker score`.
+    graph holds already are left out unless --known is given, and candidates can be limited. A
+    triple without '?' is scored, and ranked among the answers to either question that it answers;
+    for many see `reltucker score`.
 
     Example: reltucker predict runs/mine 'Alma Berger' born_in '?' --top 5
     """
-    from reltucker.graph import read_names
+    from reltucker.graph import NAME_LIST, read_names
     from reltucker.run import open_run
     from reltucker.serving import UNKNOWN
     from reltucker.serving.tables import check_answer_file, write_answers
@@ -49,12 +63,16 @@ def command(
     if out is not None:
         check_answer_file(out)
     question = (subject, relation, object_)
+    if among_file is not None:
+        among = [*(among or []), *read_names(among_file, NAME_LIST)["name"]]
+    settings: dict[str, Any] = {"top": top, "known": known, "held_out": held_out}
+    settings |= {"in_range": in_range, "among": among, "where": where or []}
     opened = open_run(run, labels=labels, language=language)
     if questions is not None:
         if any(part is not None for part in question):
             raise ReltuckerError("give one question on the command line or --questions, not both")
         rows = read_names(questions).iter_rows()
-        answers = opened.predict_many(rows, top=top, known=known, held_out=held_out)
+        answers = opened.predict_many(rows, **settings)
     elif None in question:
         example = "reltucker predict RUN SUBJECT RELATION '?'"
         raise ReltuckerError(f"a question has three parts, one of them '?': {example}")
@@ -65,7 +83,7 @@ def command(
         output.show(json, scored.to_dicts(), *(tables(scored, opened.graph) if out is None else []))
         return
     else:
-        answers = opened.predict(*question, top=top, known=known, held_out=held_out)
+        answers = opened.predict(*question, **settings)
     if out is not None:
         write_answers(answers, out)
     output.show(json, answers.to_dicts(), *([_table(answers)] if out is None else []))

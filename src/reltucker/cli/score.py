@@ -37,15 +37,6 @@ def tables(scored: Any, graph: Any) -> list[Any]:
     """Scored triples as a table with labels, and what their ranks are."""
     from reltucker.report import Column, Table
 
-    vocabularies = {
-        "subject": graph.entities,
-        "relation": graph.relations,
-        "object": graph.entities,
-    }
-    shown = scored.with_columns(
-        vocabulary.shown.gather(vocabulary.ids(scored[position])).alias(position)
-        for position, vocabulary in vocabularies.items()
-    )
     columns = [Column(name, name) for name in ("subject", "relation", "object")]
     columns.append(Column("score", "score", ".3f"))
     if scored["probability"].count():
@@ -56,4 +47,4 @@ def tables(scored: Any, graph: Any) -> list[Any]:
         Column("known", "known"),
     ]
     told = f"ranks: among {graph.seen_entities:,} entities, without the other known answers"
-    return [Table("", columns, shown.to_dicts()), told]
+    return [Table("", columns, graph.shown(scored).to_dicts()), told]

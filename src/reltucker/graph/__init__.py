@@ -8,12 +8,14 @@ from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
 from reltucker.graph.loading import has_splits, load_graph
 from reltucker.graph.sources import GraphSource, TripleSource, read_names
+from reltucker.graph.tables import NAME_LIST
 from reltucker.graph.vocabulary import Vocabulary
 
 __all__ = [
     "COLUMNS",
     "DEFAULT_LANGUAGE",
     "KINDS",
+    "NAME_LIST",
     "SPLITS",
     "AnswerIndex",
     "AnswerRows",

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from reltucker.atomic import write_with
 from reltucker.choices import SplitName as SplitName
 from reltucker.errors import GraphError
-from reltucker.graph.answers import AnswerIndex, Direction
+from reltucker.graph.answers import COLUMNS, AnswerIndex, Direction, Keys
 from reltucker.graph.tables import POLARS_FAILURES
 from reltucker.graph.vocabulary import Vocabulary
 
@@ -45,6 +45,7 @@ class KnowledgeGraph:
     seen_relations: int
     counts: Mapping[str, int] = field(default_factory=dict)
     _indexes: dict[Direction, AnswerIndex] = field(default_factory=dict, init=False, repr=False)
+    _pairs: dict[Direction, Keys] = field(default_factory=dict, init=False, repr=False)
 
     def split(self, name: SplitName) -> Triples:
         """The triples of one split."""
@@ -57,6 +58,17 @@ class KnowledgeGraph:
             sizes = len(self.entities), len(self.relations)
             self._indexes[direction] = AnswerIndex.build(direction, splits, *sizes)
         return self._indexes[direction]
+
+    def occurring(self, relation: int, direction: Direction) -> Keys:
+        """The entities that are objects (or subjects) of a relation in train, ascending."""
+        size = len(self.entities)
+        if direction not in self._pairs:
+            column = COLUMNS[direction][2]
+            pairs = self.train[:, 1].astype(np.int64) * size + self.train[:, column]
+            self._pairs[direction] = np.unique(pairs)
+        pairs = self._pairs[direction]
+        begin, end = np.searchsorted(pairs, [relation * size, (relation + 1) * size])
+        return pairs[begin:end] - relation * size
 
     def is_seen(self, triples: Triples) -> npt.NDArray[np.bool_]:
         """Which triples have both entities and the relation in train."""
@@ -79,6 +91,12 @@ class KnowledgeGraph:
         """The graph with labels of a frame (id, name), which go before its own."""
         entities, relations = self.entities.labelled(labels), self.relations.labelled(labels)
         return replace(self, entities=entities, relations=relations)
+
+    def shown(self, named: pl.DataFrame) -> pl.DataFrame:
+        """A frame of names with what to show to a person in their place."""
+        places = {"subject": self.entities, "relation": self.relations, "object": self.entities}
+        shown = {p: v.shown.gather(v.ids(named[p])) for p, v in places.items()}
+        return named.with_columns(**shown)
 
     def save(self, folder: Path) -> None:
         """Write the graph as entities.parquet, relations.parquet and triples.safetensors."""

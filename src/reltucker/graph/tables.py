@@ -46,7 +46,12 @@ TRIPLES: Columns = ("subject", "relation", "object")
 LABELS: Columns = ("id", "name")
 LITERAL_LABELS = {**dict.fromkeys((*LABELS, "language"), pl.String), "property": pl.UInt8}
 """Labels as RDF has them; the lower the property, the better."""
-HEADERS = {TRIPLES: (TRIPLES, ("head", "relation", "tail")), LABELS: (LABELS, ("id", "label"))}
+NAME_LIST: Columns = ("name",)
+HEADERS = {
+    TRIPLES: (TRIPLES, ("head", "relation", "tail")),
+    LABELS: (LABELS, ("id", "label")),
+    NAME_LIST: (NAME_LIST,),
+}
 """What a first line may call the columns."""
 
 

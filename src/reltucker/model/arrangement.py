@@ -32,6 +32,12 @@ class Arrangement:
         order, relations, index, starts = arrange(rows, asks_subject, count)
         return cls(order, relations, index, starts, int(starts[1, 0]))
 
+    def undone(self, ordered: Tensor) -> Tensor:
+        """What stands in this order (Q, ...), in the caller's."""
+        restored = torch.empty_like(ordered)
+        restored[self.order] = ordered
+        return restored
+
     def repeated_starts(self, times: int) -> Tensor:
         """`starts` where the same questions are asked of so many lists of U matrices: either part
         holds all of its questions for the first list, then all for the second, and so on."""

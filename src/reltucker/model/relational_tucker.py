@@ -133,10 +133,35 @@ class RelationalTucker(nn.Module):
         asks_subject = torch.full_like(second, direction == "subject", dtype=torch.bool)
         arrangement = self.arrange(second, asks_subject)
         given = self.E.index_select(0, first[arrangement.order])
-        ordered = self.ask(arrangement, given, self.R[arrangement.relations])
-        queries = torch.empty_like(ordered)
-        queries[arrangement.order] = ordered
-        return queries
+        return arrangement.undone(self.ask(arrangement, given, self.R[arrangement.relations]))
+
+    @torch.no_grad()
+    def plausibility_queries(
+        self, direction: Direction, given: Tensor, relations: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Rows of subjects (where objects are asked for) or of objects (B, d_e), and ids of their
+        relations (B,), to q (B, d_e) and c (B,): the plausibility of a triple is q . e + c with
+        the row e of its other entity.
+
+        With reciprocal relations it is the mean of two scores, both of which are linear in e, so
+        that one product with E serves both: asked from e, the score of a given g is
+        (s_1 e + t_1)^T M (s_2 g) + t_2 . g with the scales and shifts of batch normalisation.
+        """
+        asks_subject = torch.full_like(relations, direction == "subject", dtype=torch.bool)
+        arrangement = self.arrange(relations, asks_subject)
+        rows = self.R[arrangement.relations]
+        queries = arrangement.undone(self.ask(arrangement, given[arrangement.order], rows))
+        if not self.reciprocal:
+            return queries, queries.new_zeros(len(queries))
+        back = relations + self.relations * (direction == "object")
+        arrangement = Arrangement.of(back, torch.ones_like(asks_subject), len(self.R))
+        mixing = self.core.mixing(self.R[arrangement.relations])
+        none, nothing = given.new_ones(()), given.new_zeros(given.shape[1])
+        affine = (none, nothing, none, nothing) if self.norm is None else self.norm.affine()
+        s_1, t_1, s_2, t_2 = affine
+        ordered = self.core.queries(mixing, (s_2 * given)[arrangement.order], arrangement)
+        answers = arrangement.undone(ordered)
+        return 0.5 * (queries + s_1 * answers), 0.5 * (answers @ t_1 + given @ t_2)
 
     def relation_queries(self, subjects: Tensor, objects: Tensor) -> Tensor:
         """e_i, e_j (B, d_e) to queries over R (B, d_r), differentiable. With batch normalisation

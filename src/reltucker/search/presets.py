@@ -232,6 +232,7 @@ def _fitting(wanted: dict[str, Any], sizes: GraphSizes) -> dict[str, Any]:
     always_draws = "shared_negatives" not in idle
     if not always_draws and not kept.get("train.sampled_epochs"):
         kept.pop("train.negatives", None)
+        kept.pop("train.sampled_weights", None)
     return kept
 
 

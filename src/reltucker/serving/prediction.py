@@ -11,11 +11,13 @@ from reltucker.errors import ReltuckerError, ScoreError
 from reltucker.evaluation import Calibration
 from reltucker.graph import COLUMNS, Direction, KnowledgeGraph
 from reltucker.model import RelationalTucker
+from reltucker.serving.candidates import Limits, located
 from reltucker.serving.naming import POSITIONS, find_id
 from reltucker.serving.scoring import probabilities
 
 UNKNOWN = "?"
 BLOCK_BYTES = 32 << 20
+NO_LIMITS = Limits()
 
 SCHEMA = {
     "question": pl.UInt32,
@@ -64,16 +66,17 @@ def answer(
     top: int = 10,
     known: bool = False,
     held_out: bool = False,
+    limits: Limits = NO_LIMITS,
     calibration: Calibration | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
     """The `top` candidates of every question, best first.
 
-    Candidates are the entities (or relations) that occur in train. Facts that stand in the graph
-    are left out unless `known` is set; with `held_out`, facts of the test split count as unknown,
-    so that one can see whether the model finds them. Columns: question (1, 2, ...), rank, subject,
-    relation, object (names), answer and label of the candidate, score, probability (null without a
-    calibration), known.
+    Candidates are the entities (or relations) that occur in train, within the limits. Facts that
+    stand in the graph are left out unless `known` is set; with `held_out`, facts of the test split
+    count as unknown, so that one can see whether the model finds them. Columns: question (1, 2,
+    ...), rank, subject, relation, object (names), answer and label of the candidate, score,
+    probability (null without a calibration), known.
     """
     if top < 1:
         raise ReltuckerError(f"--top {top}: ask for at least one answer")
@@ -83,10 +86,14 @@ def answer(
         is_relation = direction == "relation"
         vocabulary = graph.relations if is_relation else graph.entities
         size = graph.seen_relations if is_relation else graph.seen_entities
+        ids = limits.candidates(graph, direction)
+        # Few candidates are gathered, so that the product is as small as their number.
+        table = model.candidates(direction)[:size]
+        table = table if len(ids) == size else table[torch.from_numpy(ids).to(device)]
         index = graph.answers(direction)
         asked_here = np.array([n for n, q in enumerate(questions) if q.direction == direction])
         # A query over relations goes through d_e^2 products of coordinates.
-        width = max(size, model.core.entity_dim**2) if is_relation else size
+        width = max(len(ids), model.core.entity_dim ** (2 if is_relation else 1))
         block = max(1, BLOCK_BYTES // (4 * width))
         for begin in range(0, len(asked_here), block):
             numbers = asked_here[begin : begin + block]
@@ -97,17 +104,24 @@ def answer(
 
             first, second = (torch.from_numpy(column).to(device) for column in pairs.T.copy())
             queries = model.queries(direction, first, second)
-            scores = queries @ model.candidates(direction)[:size].t()
+            scores = queries @ table.t()
             if not torch.isfinite(scores).all():
                 raise ScoreError(
                     "the model gives scores that are not finite numbers; train it again"
                 )
             if not known:
-                scores[fact_rows, fact_answers] = -torch.inf
-            values, chosen = (t.cpu().numpy() for t in torch.topk(scores, min(top, size), dim=1))
+                places, found = located(ids, fact_answers)
+                scores[fact_rows[found], places[found]] = -torch.inf
+            if limits.in_range:
+                relations, number = np.unique(pairs[:, 1], return_inverse=True)
+                outside = limits.outside(graph, direction, relations, ids)
+                scores.masked_fill_(torch.from_numpy(outside[number]).to(device), -torch.inf)
+            values, chosen = (
+                t.cpu().numpy() for t in torch.topk(scores, min(top, len(ids)), dim=1)
+            )
 
             row, column = np.nonzero(np.isfinite(values))
-            candidate = chosen[row, column]
+            candidate = ids[chosen[row, column]]
             triples = np.empty((len(row), 3), dtype=np.int64)
             triples[:, COLUMNS[direction]] = np.column_stack([pairs[row], candidate])
             frame = {

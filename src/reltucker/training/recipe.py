@@ -96,7 +96,12 @@ class TrainSettings(_Settings):
     sampled_epochs: int = Field(
         0,
         ge=0,
-        description="one_vs_all, k_vs_all: in so many first epochs `negatives` stand for all",
+        description="one_vs_all, k_vs_all: in so many first epochs `negatives` in place of all",
+    )
+    sampled_weights: Literal["all", "own"] = Field(
+        "all",
+        description="one_vs_all, k_vs_all: whether `negatives` of sampled epochs count as all "
+        "entities together, or each as itself",
     )
     shared_negatives: bool = Field(False, description="the same negatives for a whole batch")
     loss: Literal["softmax", "binary"] = Field("softmax", description="cross-entropy over entities")
@@ -330,6 +335,7 @@ def refuse_idle(recipe: Recipe) -> None:
         ("decay", train.schedule != "constant", "a train.schedule that is not 'constant'"),
         ("plateau_patience", train.schedule == "plateau", "train.schedule = 'plateau'"),
         ("negatives", draws, "train.objective = 'negative_sampling', or train.sampled_epochs"),
+        ("sampled_weights", train.sampled_epochs > 0, "train.sampled_epochs"),
         ("orthogonality", has_matrices, "a core with mixing matrices, such as drt"),
         ("max_density", learns_pattern, "a core that learns which entries exist, such as srt"),
     ]

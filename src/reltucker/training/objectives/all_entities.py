@@ -48,6 +48,7 @@ class OneVsAll(Objective):
             "answer_weights",
             "negatives",
             "sampled_epochs",
+            "sampled_weights",
         }
     )
 
@@ -105,7 +106,8 @@ class OneVsAll(Objective):
         candidates: Tensor,
     ) -> tuple[Tensor, Tensor]:
         if self.is_sampled:
-            return judge_sample(batch, queries, entities, answers, candidates, self.population)
+            stands_for = self.population if self.settings.sampled_weights == "all" else None
+            return judge_sample(batch, queries, entities, answers, candidates, stands_for)
         E, count = entities.matrix, len(entities.matrix)
         smoothing = self.settings.label_smoothing
         targets = Targets(batch.starts, answers, batch.weights, smoothing, count)

@@ -165,9 +165,10 @@ def judge_sample(
     entities: EntityRows,
     answers: Tensor,
     candidates: Tensor,
-    population: int,
+    population: int | None,
 ) -> tuple[Tensor, Tensor]:
-    """Questions with all of their answers against n drawn entities that stand for all N.
+    """Questions with all of their answers against n drawn entities that stand for all N, or where
+    there is no N, for themselves (N = n below).
 
     With C the drawn ones that are not answers of the question,
 
@@ -185,7 +186,7 @@ def judge_sample(
     e_answers, q = entities.rows(answers), queries.index_select(0, question)  # (A, d_e)
     own = (q * e_answers).sum(dim=1)
     sums = torch.logsumexp(scores, dim=1).clamp_min(-1e30)  # (Q,); of nothing, not -inf
-    wrong = sums[question] + math.log(population / len(others))
+    wrong = sums[question] + math.log((population or len(others)) / len(others))
     total = torch.logaddexp(own, wrong)
     weights = batch.by_answer(batch.weights)
     losses = torch.zeros_like(batch.weights).index_add_(0, question, weights * (total - own))
