@@ -200,6 +200,18 @@ def test_the_figures_of_loading_are_those_of_the_result_file() -> None:
     assert f"The ratio is {measured['ratio']:.2f} " in text
 
 
+def test_the_figures_of_probabilities_are_those_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "probabilities.md").read_text(encoding="utf-8")
+    path = ROOT / "benchmarks" / "results" / "probabilities.json"
+    keys = ("valid_error", "test_error", "valid_brier", "test_brier", "accuracy", "roc_auc")
+    for name, figures in json.loads(path.read_text(encoding="utf-8")).items():
+        expected = [f"{figures[key]:.3f}" for key in keys]
+        for rank in (1, 10):
+            said, true = figures[f"said_at_{rank}"], figures[f"true_at_{rank}"]
+            expected.append(f"{said:.2f}, {true:.2f}")
+        assert table_row(text, name) == expected
+
+
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "docs" / "study").glob("*/comparison.json")), ids=lambda p: p.parent.name
 )

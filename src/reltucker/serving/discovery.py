@@ -77,6 +77,7 @@ def discover(
     held_out: bool = False,
     calibration: Calibration | None = None,
     progress: bool = True,
+    watch: Callable[[int, int], None] | None = None,
 ) -> pl.DataFrame:
     """The `top` facts that are most probable and not in the graph, or as many of each relation.
 
@@ -87,6 +88,9 @@ def discover(
     split count as unknown. Probabilities order facts of all relations where there is a calibration;
     without one plausibilities do. Columns: rank, subject, relation, object (names), score (the
     plausibility), probability (null without calibration).
+
+    `watch` is told after every block how many facts of how many were looked at; what it raises ends
+    the work.
     """
     if top < 1:
         raise ReltuckerError(f"--top {top}: ask for at least one fact")
@@ -101,7 +105,8 @@ def discover(
     total = sum(area.size for parts in areas.values() for area in parts)
     least = min_probability or 0.0
     found = [_Found(np.empty((0, 3), dtype=np.int64), np.empty(0), np.empty(0))]
-    with track("discovering", total, "facts", progress) as advance:
+    with track("discovering", total, "facts", progress) as shown:
+        advance = _watched(shown, watch, total)
         for relation, parts in areas.items():
             beaten = None if per_relation or len(found[0].scores) < top else found[0].last()
             best = Best(top, model.E, _floor(calibration, relation, beaten, least))
@@ -111,6 +116,23 @@ def discover(
                 fresh = _judged(model, relation, best, calibration)
                 found = [*found, fresh] if per_relation else [_Found.joined([*found, fresh], top)]
     return _frame(graph, found, calibration is not None, least)
+
+
+def _watched(
+    shown: Callable[[int], None] | None, watch: Callable[[int, int], None] | None, total: int
+) -> Callable[[int], None]:
+    """Tells both what was done since."""
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        if shown is not None:
+            shown(count)
+        if watch is not None:
+            watch(done, total)
+
+    return advance
 
 
 def _areas(
@@ -151,7 +173,7 @@ def _search(
     area: _Area,
     best: Best,
     held_out: bool,
-    advance: Callable[[int], None] | None,
+    advance: Callable[[int], None],
 ) -> None:
     """Look at all pairs of an area, block by block.
 
@@ -196,8 +218,7 @@ def _search(
                 where, there = located(asked, answers)
                 scores[places[there], where[there]] = -math.inf
             best.look(scores, rows * strides[0], columns * strides[1])
-        if advance is not None:
-            advance(len(given[begin : begin + block]) * len(asked))
+        advance(len(given[begin : begin + block]) * len(asked))
 
 
 def _judged(

@@ -2,6 +2,7 @@
 pairs; likely duplicates."""
 
 import math
+from collections.abc import Callable
 from typing import get_args
 
 import numpy as np
@@ -69,10 +70,12 @@ def duplicates(
     least: float = 0.9,
     by: Alikeness = "queries",
     progress: bool = True,
+    watch: Callable[[], None] | None = None,
 ) -> pl.DataFrame:
     """The `top` pairs of entities that are most alike, of those with a similarity above `least`:
     likely duplicates. Columns: rank, first, second (names), similarity, shared (the share of the
-    known facts of either one that both have)."""
+    known facts of either one that both have). `watch` is called after every block; what it raises
+    ends the work."""
     if top < 1:
         raise ReltuckerError(f"--top {top}: ask for at least one pair")
     profiles = entity_profiles(model, graph, by)
@@ -91,6 +94,8 @@ def duplicates(
             best.look(values, numbers[begin:end] * size, numbers[begin:])
             if advance is not None:
                 advance(end - begin)
+            if watch is not None:
+                watch()
     values, order = torch.sort(best.values, descending=True, stable=True)
     keys = best.keys[order].cpu().numpy()
     first, second = keys // size, keys % size
