@@ -317,5 +317,7 @@ async def _mistake(request: Request, error: Exception) -> Response:
 
 async def _too_slow(request: Request, error: Exception) -> Response:
     return _problem(
-        503, "the answer took too long; try again or ask for less", {"retry-after": "5"}
+        503,
+        "the answer took too long or too much memory; ask for less, or try again",
+        {"retry-after": "5"},
     )
