@@ -26,7 +26,7 @@ def pykeen_python(given: Path | None) -> Path:
     return python
 
 
-def measure_pykeen(python: Path, folder: Path, task: str, **options: int) -> dict[str, Any]:
+def measure_pykeen(python: Path, folder: Path, task: str, **options: int | str) -> dict[str, Any]:
     """Run a task of pykeen_peer.py on the splits in `folder`; returns what it measured."""
     arguments = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
     script = FOLDER / "pykeen_peer.py"

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reltucker.errors import ReltuckerError
+    from reltucker.evaluation import Evaluation
     from reltucker.graph import KnowledgeGraph, load_graph
-    from reltucker.run import Evaluation, Run, merge, open_run, train
+    from reltucker.run import Run, merge, open_run, train
     from reltucker.training import Recipe
 
 __version__ = "0.1.0"
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Evaluation": ("reltucker.run", "Evaluation"),
+    "Evaluation": ("reltucker.evaluation", "Evaluation"),
     "KnowledgeGraph": ("reltucker.graph", "KnowledgeGraph"),
     "Recipe": ("reltucker.training", "Recipe"),
     "ReltuckerError": ("reltucker.errors", "ReltuckerError"),

@@ -1,10 +1,8 @@
 """Runs: train a model on a graph, open it again, judge it, ask it."""
 
 import re
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -14,18 +12,12 @@ import polars as pl
 from reltucker.choices import Alikeness, NameKind, PresetName
 from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import (
-    PROTOCOLS,
     Breakdown,
     Calibration,
-    Classification,
-    Metrics,
-    Protocol,
+    Evaluation,
     add_calibration,
-    break_down,
     calibrate,
-    classify_triples,
-    rank_split,
-    sampled,
+    evaluate,
 )
 from reltucker.graph import (
     DEFAULT_LANGUAGE,
@@ -33,10 +25,13 @@ from reltucker.graph import (
     KnowledgeGraph,
     SplitName,
     TripleSource,
+    has_splits,
+    keep_splits,
     load_graph,
     read_labels,
+    warn_of_trained,
 )
-from reltucker.model import RelationalTucker, Sizes, sizes_of
+from reltucker.model import RelationalTucker, sizes_of
 from reltucker.progress import TrainingProgress, track
 from reltucker.search import DEFAULT_PRESET, filled
 from reltucker.serving import (
@@ -65,58 +60,11 @@ from reltucker.training import (
     add_to_run,
     check,
     merge_runs,
+    save_start,
     settled,
+    starting_recipe,
     trained_model,
 )
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How a run does on one split, under every protocol."""
-
-    split: SplitName
-    model: str
-    entity_dim: int
-    relation_dim: int
-    sizes: Sizes
-    seconds: float
-    metrics: dict[Protocol, Metrics]
-    breakdown: tuple[Breakdown, list[dict[str, Any]]] | None = None
-    classification: Classification | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready, as `reltucker evaluate --json` prints it."""
-        more: dict[str, Any] = {}
-        if self.breakdown is not None:
-            more[f"by_{self.breakdown[0]}"] = self.breakdown[1]
-        if self.classification is not None:
-            more["classification"] = self.classification.to_dict()
-        return {
-            "split": self.split,
-            "model": self.model,
-            "entity_dim": self.entity_dim,
-            "relation_dim": self.relation_dim,
-            "effective_relation_size": self.sizes.effective_relation_size,
-            "effective_parameters": self.sizes.effective_parameters,
-            "seconds": self.seconds,
-            "core_density": self.sizes.core_density,
-            **{protocol: self.metrics[protocol].to_dict() for protocol in PROTOCOLS},
-            **more,
-        }
-
-    def frame(self) -> pl.DataFrame:
-        """A row for each protocol; with a break-down, for each of its groups and protocols."""
-        whole = {protocol: self.metrics[protocol].to_dict() for protocol in PROTOCOLS}
-        rows = [
-            {
-                **{key: value for key, value in group.items() if key not in PROTOCOLS},
-                "protocol": protocol,
-                **group[protocol],
-            }
-            for group in (self.breakdown[1] if self.breakdown else [whole])
-            for protocol in PROTOCOLS
-        ]
-        return pl.DataFrame(rows)
 
 
 class Run:
@@ -167,7 +115,7 @@ class Run:
             _train(self.folder, self.recipe, self.graph, progress, restore=True)
             for stale in ("model", "calibration"):
                 self.__dict__.pop(stale, None)
-            _calibrated(self)
+            _calibrated(self, progress)
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -196,37 +144,21 @@ class Run:
         """Rank the split's triples in both directions, under all protocols; with `sample`, only so
         many of them, drawn at random but the same ones for every run on the graph. With `classify`
         they are also told from corrupted ones, by their probabilities."""
-        began = time.monotonic()
         calibration = self.calibration if classify else None
         if classify and calibration is None:
             raise RunError(
                 f"{self.path} has no probabilities to classify by; `reltucker calibrate "
                 f"{self.path}` makes them"
             )
-        model, graph = self.model, self.graph
-        triples = graph.split(split)
-        if sample is not None:
-            triples = sampled(triples, sample)
-        with track(f"ranking {split}", 2 * len(triples), "queries", progress) as advance:
-            ranking = rank_split(model, graph, split, triples=triples, advance=advance)
-        return Evaluation(
-            split=split,
-            model=self.recipe.model.name,
-            entity_dim=model.core.entity_dim,
-            relation_dim=model.core.relation_dim,
-            sizes=sizes_of(model),
-            seconds=time.monotonic() - began,
-            metrics=ranking.metrics(),
-            breakdown=None if by is None else (by, break_down(ranking, graph, by)),
-            classification=None
-            if calibration is None
-            else classify_triples(model, graph, calibration, split, sample=sample),
+        name, model, graph = self.recipe.model.name, self.model, self.graph
+        return evaluate(
+            name, model, graph, split, by, sample=sample, calibration=calibration, progress=progress
         )
 
-    def calibrate(self, split: SplitName = "valid") -> Calibration:
+    def calibrate(self, split: SplitName = "valid", *, progress: bool = True) -> Calibration:
         """Fit probabilities on the split's triples and keep them in the run; `train` has done so
         where there were validation triples."""
-        calibration = calibrate(self.model, self.graph, split)
+        calibration = calibrate(self.model, self.graph, split, progress=progress)
         calibration.save(self.path)
         self.__dict__["calibration"] = calibration
         return calibration
@@ -370,6 +302,7 @@ def train(
     *,
     preset: PresetName | None = None,
     settings: dict[str, Any] | None = None,
+    start: Run | Path | str | None = None,
     out: Path | str | None = None,
     progress: bool = True,
 ) -> Run:
@@ -378,12 +311,22 @@ def train(
     `graph` is a KnowledgeGraph, a catalog name, a file or folder, or whatever `load_graph` takes.
     What neither the recipe nor `settings`, by dotted key, has set is chosen by the preset: without
     a recipe that is `good`, and a recipe that names none keeps to its defaults.
+
+    With `start`, training begins with the weights of that run, whose recipe is the default: rows of
+    names that it has trained, the core and the normalisation. The graph is all that is trained on,
+    so it has the former triples, too, unless they are to be forgotten; in one set of triples, those
+    that the run knew keep their split.
     """
-    graph, recipe = prepared(graph, recipe, preset=preset, settings=settings)
+    origin = start if start is None or isinstance(start, Run) else Run(start)
+    graph, recipe = prepared(graph, recipe, preset=preset, settings=settings, start=origin)
     path = Path(out) if out is not None else _free_folder(graph.name, recipe.model.name)
+    if origin is not None:
+        target = RunFolder(path)
+        target.refuse_taken()
+        save_start(target, origin.folder, origin.model, origin.graph, graph)
     folder = RunFolder.create(path, recipe, graph)
     _train(folder, recipe, graph, progress, restore=False)
-    return _calibrated(Run(path))
+    return _calibrated(Run(path), progress)
 
 
 def merge(
@@ -399,7 +342,7 @@ def merge(
     """
     paths = [run.path if isinstance(run, Run) else run for run in runs]
     merge_runs(paths, out, weights=weights, progress=progress)
-    return _calibrated(Run(out))
+    return _calibrated(Run(out), progress)
 
 
 def prepared(
@@ -408,9 +351,12 @@ def prepared(
     *,
     preset: PresetName | None = None,
     settings: dict[str, Any] | None = None,
+    start: Run | None = None,
 ) -> tuple[KnowledgeGraph, Recipe]:
     """The graph and the full recipe that `train` would train with the same arguments; what cannot
     be trained is refused."""
+    if recipe is None and start is not None:
+        recipe = start.recipe.on(None)
     if recipe is None:
         recipe = Recipe.preset(preset or DEFAULT_PRESET)
     elif preset is not None:
@@ -418,8 +364,15 @@ def prepared(
     recipe = recipe.with_values(settings or {})
     if isinstance(graph, str | Path):
         recipe = recipe.with_values({"graph.source": str(graph)})
+    if start is not None:
+        recipe = starting_recipe(start.folder, start.model, recipe)
     if not isinstance(graph, KnowledgeGraph):
+        is_split = has_splits(graph)
         graph = load_graph(graph, **recipe.graph.reading())
+        if start is not None and not is_split:
+            graph = keep_splits(graph, start.graph)
+    if start is not None:
+        warn_of_trained(graph, start.graph)
     recipe = filled(recipe, graph)
     check(recipe, graph)
     return graph, settled(recipe, graph)
@@ -447,8 +400,8 @@ def _train(
         training.run()
 
 
-def _calibrated(run: Run) -> Run:
-    add_calibration(run.model, run.graph, run.path)
+def _calibrated(run: Run, progress: bool) -> Run:
+    add_calibration(run.model, run.graph, run.path, progress=progress)
     return run
 
 

@@ -3,6 +3,7 @@
 from reltucker.evaluation.breakdown import Breakdown, break_down
 from reltucker.evaluation.calibration import Calibration, add_calibration, calibrate
 from reltucker.evaluation.classification import Classification, classify_triples
+from reltucker.evaluation.judging import Evaluation, evaluate
 from reltucker.evaluation.metrics import Metrics
 from reltucker.evaluation.plausibility import plausibilities
 from reltucker.evaluation.protocols import PROTOCOLS, Protocol
@@ -20,6 +21,7 @@ __all__ = [
     "Breakdown",
     "Calibration",
     "Classification",
+    "Evaluation",
     "Metrics",
     "Protocol",
     "Ranking",
@@ -27,6 +29,7 @@ __all__ = [
     "break_down",
     "calibrate",
     "classify_triples",
+    "evaluate",
     "plausibilities",
     "rank_split",
     "rank_weighted_sums",

@@ -19,7 +19,7 @@ from tests.serving.http.conftest import HOSTILE, RUN
 
 REQUESTS = 10_000
 TOGETHER = 100
-EXAMPLES = 5
+EXAMPLES = 3
 """Requests by schemathesis, right and wrong ones each, to every route."""
 
 Json = Any

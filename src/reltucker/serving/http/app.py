@@ -43,6 +43,15 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 
+IN_JSON: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": problem["description"],
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    for status, problem in PROBLEMS.items()
+}
+"""The same for routes whose answers are not JSON."""
+
 
 def make_app(
     predictors: Sequence[Predictor],
@@ -91,7 +100,7 @@ def _add_state(app: FastAPI, metrics: Metrics) -> None:
         """That the server is there."""
         return {"status": "ok", "version": __version__}
 
-    @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
+    @app.get("/metrics", tags=["server"], response_class=PlainTextResponse, responses=IN_JSON)
     async def prometheus() -> Any:
         """Counts and times of requests, for Prometheus."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -226,6 +235,7 @@ def _routes(predictors: dict[str, Predictor], thread: ModelThread, limits: Limit
         tags=["facts"],
         response_model=schema.DiscoveryLine,
         response_class=NdjsonResponse,
+        responses=IN_JSON,
     )
     async def discovered(run: Chosen, body: schema.Discovery) -> Any:
         """The most probable facts that are not in the graph, as lines of JSON."""
@@ -321,5 +331,7 @@ async def _mistake(request: Request, error: Exception) -> Response:
 
 async def _too_slow(request: Request, error: Exception) -> Response:
     return _problem(
-        503, "the answer took too long; try again or ask for less", {"retry-after": "5"}
+        503,
+        "the answer took too long or too much memory; ask for less, or try again",
+        {"retry-after": "5"},
     )

@@ -67,8 +67,8 @@ class IndexedVocabulary(Vocabulary):
 
     def ids(self, names: Iterable[str]) -> Ids:
         """As `Vocabulary.ids`."""
-        texts = names if isinstance(names, pl.Series) else pl.Series(list(names), dtype=pl.String)
-        return self._by_name.first(texts)
+        found = [next(iter(self._by_name.find(name)), -1) for name in names]
+        return np.asarray(found, dtype=np.int64)
 
     def locate(self, texts: pl.Series) -> Ids:
         """As `find` for many at once; -1 where it would raise."""
@@ -91,30 +91,21 @@ class HashIndex:
 
     def __init__(self, texts: pl.Series) -> None:
         self.texts = texts
-        hashes = texts.hash().to_numpy()
+        hashes = np.fromiter(map(hash, texts), dtype=np.int64, count=len(texts))
         self.order = np.argsort(hashes, kind="stable").astype(np.uint32)
         self.hashes = hashes[self.order]
 
     def find(self, text: str) -> list[int]:
         """The ids of all texts that are `text`, ascending."""
-        value = pl.Series([text], dtype=pl.String).hash()[0]
-        begin = np.searchsorted(self.hashes, np.uint64(value))
-        end = np.searchsorted(self.hashes, np.uint64(value), "right")
-        return [int(i) for i in self.order[begin:end] if self.texts[int(i)] == text]
-
-    def first(self, texts: pl.Series) -> Ids:
-        """The first id of each text (n,), or -1."""
-        if not len(self.texts):
-            return np.full(len(texts), -1, dtype=np.int64)
-        values = texts.hash().to_numpy()
-        places = np.searchsorted(self.hashes, values)
-        places[places == len(self.hashes)] = 0
-        ids = self.order[places].astype(np.int64)
-        is_same = (self.texts.gather(ids) == texts).fill_null(False).to_numpy()
-        ids[~is_same] = -1
-        for place in np.flatnonzero(~is_same & (self.hashes[places] == values)):  # collisions
-            ids[place] = next(iter(self.find(texts[int(place)])), -1)
-        return ids
+        value = hash(text)
+        begin = int(self.hashes.searchsorted(value))
+        found = []
+        while begin < len(self.hashes) and self.hashes[begin] == value:
+            number = int(self.order[begin])
+            if self.texts[number] == text:
+                found.append(number)
+            begin += 1
+        return found
 
 
 class WordIndex:

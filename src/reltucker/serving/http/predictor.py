@@ -22,6 +22,8 @@ from reltucker.training import Recipe, fold_in
 
 RANKED = 2_000
 """Triples that the results by relation are taken from at the most: they are made at the start."""
+WORK = 2 * 10**10
+"""Products of coordinates that the ranks of these triples may take; large graphs have fewer."""
 MAPPED = 5_000
 """Entities on the map: the most frequent."""
 MATRIX = 256
@@ -301,7 +303,8 @@ def _figures(result: dict[str, Any] | None) -> Row:
 def _results(model: RelationalTucker, graph: KnowledgeGraph) -> Row:
     """Metrics by relation, on the test triples or else the validation triples."""
     split: SplitName = "test" if len(graph.test) else "valid"
-    triples = sampled(graph.split(split), RANKED)
+    affordable = WORK // (2 * graph.seen_entities * model.core.entity_dim + 1)
+    triples = sampled(graph.split(split), min(RANKED, max(affordable, 10)))
     if not len(triples):
         return {"split": split, "triples": 0, "metrics": {}, "relations": []}
     ranking = rank_split(model, graph, split, triples=triples)

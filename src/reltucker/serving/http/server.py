@@ -99,6 +99,7 @@ def serve(
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             lifespan="on",
             ws="none",
             limit_concurrency=CONNECTIONS,
