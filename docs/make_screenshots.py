@@ -48,7 +48,7 @@ def main(runs: list[str]) -> None:
                     path = PICTURES / f"page-{name}.png"
                     clip = {"x": 0, "y": 0, "width": SIZE["width"], "height": 1000}
                     page.screenshot(path=path, full_page=True, clip=clip)
-                    Image.open(path).convert("RGB").quantize(64).save(path, optimize=True)
+                    Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
         finally:
             server.terminate()
 

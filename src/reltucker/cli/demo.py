@@ -41,7 +41,7 @@ def command(out: Annotated[Path, Option(help="The folder to write")] = Path("dem
         program = "python -m reltucker"
     screen.print(f"ask it: {program} predict {run.path} '{subject}' {relation} '?' --held-out")
     others = (out / name for name in RUNS if out / name != run.path)
-    print("see it:", shlex.join([program, "serve", *map(str, (run.path, *others))]))
+    print(f"see it: {program} serve {shlex.join(map(str, (run.path, *others)))}")
     print("and try there:")
     for question in questions_to_try(run):
         text = ", ".join(question.get(place, "?") for place in PLACES)

@@ -83,7 +83,7 @@ function paths(way, found, available) {
     column.y = new Map([...column.nodes.keys()].map((node, n) => [node, 46 + gap * (n + 0.5)]));
   }
   const strongest = Math.max(...way.parts.map((part) => Math.abs(part.part)));
-  const inset = Math.min(96, w * 0.26);
+  const inset = Math.min(120, w * 0.29);
   const ends = [[inset, w / 2 - inset / 2], [w / 2 + inset / 2, w - inset]];
   const flows = way.parts.map((part) => {
     const y = columns.map((column) => column.y.get(part[column.key]));
