@@ -1,7 +1,7 @@
 // About an entity: what the graph holds, and what the model expects.
 
 import { get } from "./api.js";
-import { about, next } from "./ask.js";
+import { about, because, next } from "./ask.js";
 import { certainty, element, named, table, tell } from "./dom.js";
 
 export async function entity(main, run, state) {
@@ -26,6 +26,6 @@ function facts(run, caption, rows, arePredicted) {
     ["Relation", (row) => next(run, { subject: row.subject, relation: row.relation }, row.relation_label)],
     ["Object", (row) => about(run, row.object, row.object_label)],
   ];
-  if (arePredicted) columns.push([rows[0].probability == null ? "Score" : "Probability", certainty, "number"]);
+  if (arePredicted) columns.push([rows[0].probability == null ? "Score" : "Probability", certainty, "number"], ["Why", (row) => because(run, row)]);
   return table(caption, columns, rows);
 }

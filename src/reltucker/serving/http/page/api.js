@@ -52,3 +52,25 @@ export async function post(run, route, document) {
   };
   return (await call(address(run, route, {}), options)).json();
 }
+
+// The documents of an answer that comes line by line.
+export async function* lines(run, route, document) {
+  const reply = await call(address(run, route, {}), {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(document),
+  });
+  const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      const whole = (rest + (value ?? "")).split("\n");
+      rest = whole.pop();
+      for (const line of whole) yield JSON.parse(line);
+      if (done) return;
+    }
+  } finally {
+    reader.cancel(); // the server stops when nobody listens
+  }
+}

@@ -85,7 +85,8 @@ async function answer(run, state, open) {
     ["Rank", (row) => String(row.rank), "number"],
     ["Answer", (row) => (isRelation ? next(run, { subject: row.subject, relation: row.answer }, row.label) : about(run, row.answer, row.label))],
     [rows[0].probability == null ? "Score" : "Probability", certainty, "number"],
-    ["Fact", (row) => (row.known ? "known" : element("span", { class: "new" }, "new"))],
+    ["Fact", (row) => newness(row.known)],
+    ["Why", (row) => because(run, row)],
   ], rows);
 }
 
@@ -98,7 +99,8 @@ async function score(run, state) {
     [row.probability == null ? "Score" : "Probability", certainty, "number"],
     ["Rank of the object", (r) => r.object_rank.toLocaleString("en"), "number"],
     ["Rank of the subject", (r) => r.subject_rank.toLocaleString("en"), "number"],
-    ["Fact", (r) => (r.known ? "known" : element("span", { class: "new" }, "new"))],
+    ["Fact", (r) => newness(r.known)],
+    ["Why", (r) => because(run, r)],
   ], [row]);
 }
 
@@ -114,6 +116,17 @@ async function suggest(place, run) {
     element("h3", {}, "Frequent relations"),
     element("ul", {}, ...relations.map((row) => element("li", {}, next(run, { relation: row.name, subject: entities[0]?.name }, row.label)))),
   );
+}
+
+export function newness(isKnown) {
+  return isKnown ? "known" : element("span", { class: "new" }, "new");
+}
+
+export function because(run, { subject, relation, object }) {
+  const wanted = { run: run.name, view: "why", subject, relation, object };
+  const made = link(wanted, "why?");
+  made.setAttribute("aria-label", `Why ${[subject, relation, object].map((text) => text.slice(0, 60)).join(" – ")}`);
+  return made;
 }
 
 export function about(run, name, label) {

@@ -1,10 +1,21 @@
 import { keepToken, runs } from "./api.js";
 import { entity } from "./about.js";
+import { add } from "./add.js";
 import { ask } from "./ask.js";
+import { discover } from "./discover.js";
 import { element, problem, tell } from "./dom.js";
 import { follow, go, link, state } from "./route.js";
+import { why } from "./why.js";
 
-const VIEWS = { ask: ["Ask", ask], about: [null, entity] };
+// A view without a title is reached by links from others.
+const VIEWS = {
+  ask: ["Ask", ask],
+  discover: ["Discover", discover],
+  add: ["Add", add],
+  about: [null, entity],
+  why: [null, why],
+};
+const AT_ONCE = new Set(["ask", "discover", "add"]);
 const main = document.getElementById("main");
 const choice = document.getElementById("run");
 let served = [];
@@ -28,8 +39,7 @@ async function show() {
   tell("Loading …");
   // Each view fills a place of its own, so that a late answer to an earlier one is not seen.
   const place = element("div");
-  if (name !== "ask") main.replaceChildren(element("p", { class: "quiet" }, "Loading …"));
-  else main.replaceChildren(place);
+  main.replaceChildren(AT_ONCE.has(name) ? place : element("p", { class: "quiet" }, "Loading …"));
   try {
     await VIEWS[name][1](place, run, now, (wanted) => go(wanted, show));
     if (mine === turn) main.replaceChildren(place);
