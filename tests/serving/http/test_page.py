@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -97,6 +98,18 @@ def test_a_new_entity_is_asked_about(page: Any) -> None:
     page.get_by_role("combobox", name="What to ask").fill("r1")
     page.get_by_role("button", name="Ask").click()
     page.locator("tbody tr").first.wait_for()
+
+
+def test_what_was_learned_is_drawn(page: Any, address: str) -> None:
+    page.goto(f"{address}?view=see")
+    page.get_by_role("heading", name="Where the core is dense").wait_for()
+    for caption in ("Loss", "Probabilities that were said", "M of r", "most frequent entities by"):
+        page.locator("figure", has_text=caption).locator("canvas").wait_for()
+    page.goto(f"{address}?view=about&name={quote(HOSTILE[2])}")
+    page.get_by_role("heading", name=HOSTILE[2]).wait_for()
+    page.locator("svg.around a").first.click()
+    page.get_by_text("Known facts").first.wait_for()
+    assert HOSTILE[2] not in page.locator("h2").inner_text()
 
 
 def test_a_mistake_is_shown(page: Any, address: str) -> None:

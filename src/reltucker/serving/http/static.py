@@ -1,6 +1,9 @@
 """The files of the page, from the package."""
 
+from functools import cache
 from importlib.resources import files
+
+import vl_convert
 
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -10,9 +13,11 @@ KINDS = {
 }
 
 
+@cache
 def read_page() -> dict[str, tuple[bytes, str]]:
-    """Content and type by the path of a request; index.html is `/`."""
-    found = {}
+    """Content and type by the path of a request; index.html is `/`, and vega.js the library for
+    charts."""
+    found = {"/vega.js": (vl_convert.javascript_bundle().encode(), KINDS["js"])}
     for file in files(__package__).joinpath("page").iterdir():
         kind = KINDS.get(file.name.rpartition(".")[2])
         if kind is not None:

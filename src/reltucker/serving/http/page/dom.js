@@ -11,6 +11,15 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+const SVG = "http://www.w3.org/2000/svg";
+
+export function shape(tag, attributes, text) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text != null) made.textContent = text;
+  return made;
+}
+
 const LONG = 200;
 
 // A name as it is shown: shortened where it is very long, in the direction of its own script.

@@ -5,6 +5,7 @@ import { ask } from "./ask.js";
 import { discover } from "./discover.js";
 import { element, problem, tell } from "./dom.js";
 import { follow, go, link, state } from "./route.js";
+import { see } from "./see.js";
 import { why } from "./why.js";
 
 // A view without a title is reached by links from others.
@@ -12,10 +13,11 @@ const VIEWS = {
   ask: ["Ask", ask],
   discover: ["Discover", discover],
   add: ["Add", add],
+  see: ["See", see],
   about: [null, entity],
   why: [null, why],
 };
-const AT_ONCE = new Set(["ask", "discover", "add"]);
+const AT_ONCE = new Set(["ask", "discover", "add", "see"]);
 const main = document.getElementById("main");
 const choice = document.getElementById("run");
 let served = [];
@@ -41,7 +43,7 @@ async function show() {
   const place = element("div");
   main.replaceChildren(AT_ONCE.has(name) ? place : element("p", { class: "quiet" }, "Loading …"));
   try {
-    await VIEWS[name][1](place, run, now, (wanted) => go(wanted, show));
+    await VIEWS[name][1](place, run, now, (wanted) => go(wanted, show), served);
     if (mine === turn) main.replaceChildren(place);
   } catch (error) {
     if (mine !== turn) return;

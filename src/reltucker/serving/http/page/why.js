@@ -2,9 +2,8 @@
 
 import { post } from "./api.js";
 import { about, newness, next } from "./ask.js";
-import { element, named, percent, table, tell } from "./dom.js";
+import { element, named, percent, shape, table, tell } from "./dom.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, STEP, MARGIN] = [640, 30, 40];
 
 export async function why(main, run, state) {
@@ -91,11 +90,4 @@ function drawn(rows) {
     }
   });
   return picture;
-}
-
-function shape(tag, attributes, text) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text != null) made.textContent = text;
-  return made;
 }
