@@ -30,8 +30,8 @@ def neighbourhood(run: Predictor, name: str, known: int, predicted: int) -> Row:
     new: list[Row] = []
     if predicted and questions:
         answers = run.answers(questions, Options(top=3, in_range=True))
-        found_new = (a for some in answers for a in some if a["subject"] != a["object"])
-        new = sorted(found_new, key=_order)
+        found_now = (a for some in answers for a in some if a["subject"] != a["object"])
+        new = sorted(found_now, key=_order)
         new = list({(a["subject"], a["relation"], a["object"]): a for a in new}.values())
     return {
         "name": run.entities.name(entity),

@@ -185,7 +185,14 @@ class Part(BaseModel):
     """A path from a coordinate of the subject by a slice of the core to one of the object, whose
     numbers multiply to the part; null is the constant of batch normalisation."""
 
-    model_config = ConfigDict(extra="allow")
+    subject_coordinate: int | None
+    relation_coordinate: int | None
+    object_coordinate: int | None
+    subject_value: float
+    core: float
+    relation_value: float
+    object_value: float
+    part: float
 
 
 class ScoreParts(BaseModel):
