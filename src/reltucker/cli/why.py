@@ -17,7 +17,7 @@ def command(
     language: options.Language = "en",
     json: options.Json = False,
 ) -> None:
-    """Explain the score of a triple: its parts, and the facts that support it.
+    """Explain the score of a triple.
 
     A score is a sum of interactions, each the product of a coordinate of the subject, an entry of
     the core, a coordinate of the relation and one of the object; the strongest are shown, and the
