@@ -1,6 +1,5 @@
 """Runs: train a model on a graph, open it again, judge it, ask it."""
 
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from functools import cached_property, partial
