@@ -60,7 +60,8 @@ def _parts(way: Any) -> Any:
     ]
     others = way.interactions - len(rows)
     if others:
-        rows.append({"part": way.rest, "subject": f"{others:,} further interactions"})
+        blank = dict.fromkeys(("core", "relation", "object"), "")
+        rows.append({"part": way.rest, "subject": f"{others:,} further interactions", **blank})
     title = f"parts of {way.score:.3f}, asked for the {way.way}: products of coordinates"
     return Table(title, columns, rows)
 
