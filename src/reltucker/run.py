@@ -111,7 +111,7 @@ class Run:
             _train(self.folder, self.recipe, self.graph, progress, restore=True)
             for stale in ("model", "calibration"):
                 self.__dict__.pop(stale, None)
-            _calibrated(self)
+            _calibrated(self, progress)
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -151,10 +151,10 @@ class Run:
             name, model, graph, split, by, sample=sample, calibration=calibration, progress=progress
         )
 
-    def calibrate(self, split: SplitName = "valid") -> Calibration:
+    def calibrate(self, split: SplitName = "valid", *, progress: bool = True) -> Calibration:
         """Fit probabilities on the split's triples and keep them in the run; `train` has done so
         where there were validation triples."""
-        calibration = calibrate(self.model, self.graph, split)
+        calibration = calibrate(self.model, self.graph, split, progress=progress)
         calibration.save(self.path)
         self.__dict__["calibration"] = calibration
         return calibration
@@ -320,7 +320,7 @@ def train(
         save_start(RunFolder(path), origin.folder, origin.model, origin.graph, graph)
     folder = RunFolder.create(path, recipe, graph)
     _train(folder, recipe, graph, progress, restore=False)
-    return _calibrated(Run(path))
+    return _calibrated(Run(path), progress)
 
 
 def merge(
@@ -336,7 +336,7 @@ def merge(
     """
     paths = [run.path if isinstance(run, Run) else run for run in runs]
     merge_runs(paths, out, weights=weights, progress=progress)
-    return _calibrated(Run(out))
+    return _calibrated(Run(out), progress)
 
 
 def prepared(
@@ -390,6 +390,6 @@ def _train(
         training.run()
 
 
-def _calibrated(run: Run) -> Run:
-    add_calibration(run.model, run.graph, run.path)
+def _calibrated(run: Run, progress: bool) -> Run:
+    add_calibration(run.model, run.graph, run.path, progress=progress)
     return run

@@ -174,6 +174,16 @@ def test_a_file_brings_it_back(tmp_path: Path) -> None:
     )
 
 
+def test_a_costly_model_is_calibrated_with_fewer_triples(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = random_graph(0, valid=300)
+    model = make_model(graph)
+    monkeypatch.setattr("reltucker.evaluation.calibration.LEAST", 20)
+    monkeypatch.setattr("reltucker.evaluation.calibration.WORK", 2 * 30 * 4 * 25)
+    assert calibrate(model, graph).triples == 25
+    monkeypatch.setattr("reltucker.evaluation.calibration.WORK", 1)
+    assert calibrate(model, graph).triples == 20
+
+
 CURVE = {"method": "isotonic", "plausibilities": [0.0, 1.0], "probabilities": [0.2, 0.7]}
 
 
@@ -221,7 +231,7 @@ def test_without_enough_triples_there_are_no_probabilities(tmp_path: Path) -> No
 
 
 def test_a_failure_is_told_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("out of luck")
 
     monkeypatch.setattr("reltucker.evaluation.calibration.calibrate", fail)

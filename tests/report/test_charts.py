@@ -297,10 +297,11 @@ def test_reliability_has_a_point_for_each_bin_with_triples(tmp_path: Path) -> No
         {"count": 50, "mean_probability": 0.9, "share_true": 0.8},
     ]
     chart = reliability_curve(bins)
-    drawn = [layer["data"]["values"] for layer in chart.to_dict()["layer"]]
-    assert drawn[1:] == [[bins[0], bins[2]]] * 2
+    document = chart.to_dict()
+    names = [layer["data"]["name"] for layer in document["layer"]]
+    assert [document["datasets"][name] for name in names[1:]] == [[bins[0], bins[2]]] * 2
     png, svg = write_picture(chart, tmp_path / "curve.png")
-    assert Image.open(png).size[0] > 500
+    assert Image.open(io.BytesIO(png.read_bytes())).size[0] > 500
     assert "share of true triples" in texts(svg.read_text(encoding="utf-8"))
     with pytest.raises(ReltuckerError, match="nothing to draw"):
         reliability_curve(bins[1:2])

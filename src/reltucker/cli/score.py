@@ -12,6 +12,8 @@ def command(
     run: options.RunFolder,
     file: Annotated[Path, Argument(metavar="FILE", help="A table of (subject, relation, object)")],
     out: options.Answers = None,
+    labels: options.RunLabels = None,
+    language: options.Language = "en",
     json: options.Json = False,
 ) -> None:
     """Score whole triples: probabilities, and ranks both ways.
@@ -26,7 +28,7 @@ def command(
 
     if out is not None:
         check_answer_file(out)
-    opened = open_run(run)
+    opened = open_run(run, labels=labels, language=language)
     scored = opened.score(file)
     if out is not None:
         write_answers(scored, out)

@@ -29,6 +29,7 @@ from reltucker.evaluation.plausibility import plausibilities
 from reltucker.evaluation.ranking import sampled
 from reltucker.graph import IntArray, KnowledgeGraph, SplitName
 from reltucker.model import RelationalTucker
+from reltucker.progress import track
 
 CALIBRATION = "calibration.json"
 """The file of a run."""
@@ -36,8 +37,10 @@ FEWEST = 10
 """With fewer triples there are no probabilities."""
 ENOUGH = 50
 """So many triples of a relation may have a curve of their own."""
-MOST = 5_000
-"""Of more triples, so many are drawn."""
+MOST, LEAST = 5_000, 500
+"""Of more triples than MOST, so many are drawn; fewer where questions about them would take more
+than WORK multiplications, but not fewer than LEAST."""
+WORK = 2e12
 FOLDS = 5
 
 Ids = npt.NDArray[np.int64]
@@ -114,7 +117,11 @@ class Calibration(Stored):
 
 
 def calibrate(
-    model: RelationalTucker, graph: KnowledgeGraph, split: SplitName = "valid"
+    model: RelationalTucker,
+    graph: KnowledgeGraph,
+    split: SplitName = "valid",
+    *,
+    progress: bool = False,
 ) -> Calibration:
     """Fit probabilities on the split's triples, beside corrupted ones (see `corruption`)."""
     triples = judged_of(graph, split)
@@ -123,7 +130,10 @@ def calibrate(
             f"split {split} has {len(triples)} triples whose names are all in train; probabilities "
             f"need at least {FEWEST}"
         )
-    judged = corrupt(model, graph, sampled(triples, MOST))
+    most = int(np.clip(WORK / (2 * graph.seen_entities * model.core.entity_dim), LEAST, MOST))
+    triples = sampled(triples, most)
+    with track("calibrating", 2 * len(triples), "queries", progress) as advance:
+        judged = corrupt(model, graph, triples, advance=advance)
     return fit_calibration(
         plausibilities(model, judged.triples),
         judged.triples[:, 1],
@@ -140,12 +150,14 @@ def judged_of(graph: KnowledgeGraph, split: SplitName) -> npt.NDArray[np.int32]:
     return triples[graph.is_seen(triples)]
 
 
-def add_calibration(model: RelationalTucker, graph: KnowledgeGraph, folder: Path) -> None:
+def add_calibration(
+    model: RelationalTucker, graph: KnowledgeGraph, folder: Path, *, progress: bool = False
+) -> None:
     """Calibrate a new run where it has validation triples enough; a failure is only told."""
     if len(judged_of(graph, "valid")) < FEWEST:
         return
     try:
-        calibrate(model, graph).save(folder)
+        calibrate(model, graph, progress=progress).save(folder)
     except Exception as error:  # a trained model is worth more than its probabilities
         warnings.warn(f"{folder} has no probabilities: {error}", stacklevel=2)
 

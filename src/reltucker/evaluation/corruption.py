@@ -2,9 +2,9 @@
 
 Each true triple is asked both ways, as in ranking, and in each way its answer is replaced
 
-- by the RIVALS best of the wrong answers, which are those that a prediction would show,
-- by one entity drawn from the relation's range: those at that place of it in train,
-- by one entity drawn from all in train.
+- by its rival, the best of the wrong answers,
+- by an entity drawn from the relation's range: those at that place of it in train,
+- by an entity drawn from all in train.
 
 Known facts, of whatever split, are never used as corrupted triples.
 """
@@ -21,7 +21,6 @@ from reltucker.evaluation.ranking import ENTITY_DIRECTIONS, EntityDirection, blo
 from reltucker.graph import COLUMNS, IntArray, KnowledgeGraph
 from reltucker.model import RelationalTucker
 
-RIVALS = 10
 TRUE, RIVAL, IN_RANGE, ANY = range(4)
 TRIES = 30
 """So often is an entity drawn anew where it makes a known fact."""
@@ -55,9 +54,17 @@ class JudgedTriples:
 
 
 def corrupt(
-    model: RelationalTucker, graph: KnowledgeGraph, triples: IntArray, *, seed: int = 0
+    model: RelationalTucker,
+    graph: KnowledgeGraph,
+    triples: IntArray,
+    *,
+    seed: int = 0,
+    advance: Callable[[int], None] | None = None,
 ) -> JudgedTriples:
-    """The triples (n, 3), whose entities and relations must be seen, beside corrupted ones."""
+    """The triples (n, 3), whose entities and relations must be seen, beside corrupted ones.
+
+    `advance` is called with the number of questions asked since the last call.
+    """
     rows: Rows = triples.astype(np.int64)
     rng = np.random.default_rng(seed)
 
@@ -69,8 +76,8 @@ def corrupt(
         asked = COLUMNS[direction][2]
         parts += [
             (TRUE, (rows, np.arange(len(rows), dtype=np.int64))),
-            (RIVAL, _rivals(model, graph, rows, direction)),
-            (IN_RANGE, _redrawn(graph, rows, asked, _in_range(graph, rows, asked, rng))),
+            (RIVAL, _rivals(model, graph, rows, direction, advance)),
+            (IN_RANGE, _redrawn(graph, rows, asked, _in_range(graph, rows, direction, rng))),
             (ANY, _redrawn(graph, rows, asked, anywhere)),
         ]
     return JudgedTriples(
@@ -81,16 +88,16 @@ def corrupt(
 
 
 def _in_range(
-    graph: KnowledgeGraph, triples: Rows, column: int, rng: np.random.Generator
+    graph: KnowledgeGraph, triples: Rows, direction: EntityDirection, rng: np.random.Generator
 ) -> Callable[[Rows], Rows]:
     """Draws an entity for rows of the triples from the range of the relation of each."""
-    size = len(graph.entities)
-    pairs = np.unique(graph.train[:, 1].astype(np.int64) * size + graph.train[:, column])
-    starts = np.searchsorted(pairs, np.arange(len(graph.relations) + 1) * size)
+    distinct, places = np.unique(triples[:, 1], return_inverse=True)
+    ranges = [graph.occurring(relation, direction) for relation in distinct.tolist()]
+    starts = np.cumsum([0, *map(len, ranges)])
+    members = np.concatenate([np.empty(0, dtype=np.int64), *ranges])
 
     def draw(rows: Rows) -> Rows:
-        relations = triples[rows, 1]
-        return np.asarray(pairs[rng.integers(starts[relations], starts[relations + 1])] % size)
+        return np.asarray(members[rng.integers(starts[places[rows]], starts[places[rows] + 1])])
 
     return draw
 
@@ -112,9 +119,13 @@ def _redrawn(
 
 
 def _rivals(
-    model: RelationalTucker, graph: KnowledgeGraph, triples: Rows, direction: EntityDirection
+    model: RelationalTucker,
+    graph: KnowledgeGraph,
+    triples: Rows,
+    direction: EntityDirection,
+    advance: Callable[[int], None] | None,
 ) -> Replaced:
-    """The best wrong answers to the question that each triple answers."""
+    """The best wrong answer to the question that each triple answers, where there is one."""
     given, _, asked = COLUMNS[direction]
     size = graph.seen_entities
     index, device = graph.answers(direction), model.E.device
@@ -122,8 +133,7 @@ def _rivals(
     order = np.argsort(triples[:, 1], kind="stable")
     block = block_of(size)
     buffer = model.E.new_empty(min(block, len(order)), size)
-    made: list[Rows] = [triples[:0]]
-    sources: list[Rows] = [order[:0]]
+    made = triples.copy()
     for begin in range(0, len(order), block):
         rows = order[begin : begin + block]
         facts = index.rows(index.query_of(triples[rows]))
@@ -135,12 +145,11 @@ def _rivals(
         with torch.no_grad():
             scores = torch.mm(queries, candidates, out=buffer[: len(rows)])
         scores[facts.rows[known], facts.answers[known]] = -torch.inf
-        values, chosen = (t.cpu().numpy() for t in torch.topk(scores, min(RIVALS, size), dim=1))
+        values, chosen = (t.cpu().numpy() for t in scores.max(dim=1))
         if np.isnan(values).any() or np.isposinf(values).any():
             raise ScoreError("the model gives scores that are not finite numbers; train it again")
-        row, place = np.nonzero(np.isfinite(values))
-        corrupted = triples[rows[row]]
-        corrupted[:, asked] = chosen[row, place]
-        made.append(corrupted)
-        sources.append(rows[row])
-    return np.concatenate(made), np.concatenate(sources)
+        made[rows, asked] = np.where(values > -np.inf, chosen, -1)
+        if advance is not None:
+            advance(len(rows))
+    kept = np.flatnonzero(made[:, asked] >= 0)
+    return made[kept], kept

@@ -45,8 +45,8 @@ def find_id(graph: KnowledgeGraph, position: Direction, text: str, *, unseen: bo
     number = vocabulary.find(text)
     if number >= seen and not unseen:
         raise NameNotFoundError(
-            f"the {vocabulary.kind} {text!r} stands in valid or test only; nothing was learned "
-            "about it, so there is nothing to predict"
+            f"the {vocabulary.kind} {text[:120]!r} stands in valid or test only; nothing was "
+            "learned about it, so there is nothing to predict"
         )
     return number
 
