@@ -64,18 +64,18 @@ def main() -> None:
         fold_in(model, without.graph, recipe, graph.named(known[0][:1]))  # compiles
         for count in COUNTS:
             given = np.concatenate([facts[:count] for facts in known])
-            began = time.perf_counter()
+            began = time.process_time()
             added = fold_in(model, without.graph, recipe, graph.named(given))
-            seconds = time.perf_counter() - began
+            seconds = time.process_time() - began
             result["added"][str(count)] = {
                 "triples": len(given),
-                "seconds_per_entity": seconds / len(hidden),
+                "cpu_seconds_per_entity": seconds / len(hidden),
                 **_judged(*added, graph.named(judged), facts),
             }
         one = np.concatenate([facts[:3] for facts in known[:1]])
-        began = time.perf_counter()
+        began = time.process_time()
         fold_in(model, without.graph, recipe, graph.named(one))
-        result["seconds_of_one_with_3"] = time.perf_counter() - began
+        result["cpu_seconds_of_one_with_3"] = time.process_time() - began
         everything = np.concatenate([rest["train"], *known])
         run = trained("with", everything)
         result["trained_with"] = _judged(run.model, run.graph, graph.named(judged), facts)
