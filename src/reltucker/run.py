@@ -50,6 +50,7 @@ from reltucker.serving import (
     similar,
 )
 from reltucker.training import (
+    START,
     Recipe,
     RunFolder,
     Training,
@@ -319,6 +320,8 @@ def train(
     if origin is not None:
         save_start(RunFolder(path), origin.folder, origin.model, origin.graph, graph)
     folder = RunFolder.create(path, recipe, graph)
+    if origin is None:
+        folder.drop(START)  # of a training that was stopped before it began
     _train(folder, recipe, graph, progress, restore=False)
     return _calibrated(Run(path), progress)
 

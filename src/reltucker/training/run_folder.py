@@ -106,6 +106,10 @@ class RunFolder:
         """Whether a file of the run is there."""
         return (self.path / name).is_file()
 
+    def drop(self, name: str) -> None:
+        """Remove a file of the run, if it is there."""
+        (self.path / name).unlink(missing_ok=True)
+
     def save_tensors(self, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         """Write tensors and a JSON state as one safetensors file."""
         ready = {key: value.detach().contiguous() for key, value in tensors.items()}

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reltucker.errors import RecipeError
+from reltucker.errors import RecipeError, RunError
 from reltucker.graph import KnowledgeGraph, Vocabulary, warn_of_trained
 from reltucker.model import CORES, RelationalTucker
 from reltucker.training.recipe import Recipe
@@ -76,11 +76,15 @@ def start(model: RelationalTucker, folder: RunFolder) -> dict[str, Any]:
     if not folder.has(START):
         return {}
     tensors, origin = folder.load_tensors(START)
-    model.E[tensors["entities"]] = tensors["E"]
-    model.R[tensors["relations"]] = tensors["R"]
-    model.core.start_from(_below("core.", tensors))
-    if model.norm is not None:
-        model.norm.load_state_dict(_below("norm.", tensors))
+    try:
+        model.E[tensors["entities"]] = tensors["E"]
+        model.R[tensors["relations"]] = tensors["R"]
+        model.core.start_from(_below("core.", tensors))
+        if model.norm is not None:
+            model.norm.load_state_dict(_below("norm.", tensors))
+    except (IndexError, KeyError, RuntimeError, ValueError) as error:
+        path = folder.path / START
+        raise RunError(f"{path} does not fit the run's recipe and vocabulary") from error
     return {"started_from": origin}
 
 
