@@ -169,6 +169,26 @@ def test_the_figures_of_a_large_graph_are_those_of_the_result_file() -> None:
     assert f"A triple costs {measured['cost_of_a_triple']:.2f} times as much" in text
 
 
+def test_the_figures_of_new_facts_are_those_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    path = ROOT / "benchmarks" / "results" / "discovery.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    rows = {
+        "those of the relation in train, all 237 relations": ("facts", "seconds"),
+        "anywhere, 15 relations": ("facts_anywhere", "seconds_anywhere"),
+    }
+    for name, (facts, seconds) in rows.items():
+        assert table_row(text, name) == [f"{measured[facts]:,}", f"{measured[seconds]:.2f}"]
+    products, seconds = measured["seconds_of_products"], measured["seconds_anywhere"]
+    assert f"takes {products:.2f} s: {seconds / products:.2f} of that" in text
+    all_relations = seconds * measured["relations"] / measured["relations_anywhere"]
+    assert f"would take {all_relations:.0f} s at this rate" in text
+    text = (ROOT / "docs" / "using.md").read_text(encoding="utf-8")
+    by_probability, by_score = (measured[f"test_facts_by_{w}"] for w in ("probability", "score"))
+    assert f"{by_probability} of the first 100 facts by probability are facts of the test" in text
+    assert f"and {by_score} of the first 100 by score" in text
+
+
 def test_the_figures_of_loading_are_those_of_the_result_file() -> None:
     text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     path = ROOT / "benchmarks" / "results" / "load-graph.json"

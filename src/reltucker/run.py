@@ -25,8 +25,11 @@ from reltucker.graph import (
     KnowledgeGraph,
     SplitName,
     TripleSource,
+    has_splits,
+    keep_splits,
     load_graph,
     read_labels,
+    warn_of_trained,
 )
 from reltucker.model import RelationalTucker, sizes_of
 from reltucker.progress import TrainingProgress, track
@@ -57,7 +60,9 @@ from reltucker.training import (
     add_to_run,
     check,
     merge_runs,
+    save_start,
     settled,
+    starting_recipe,
     trained_model,
 )
 
@@ -297,6 +302,7 @@ def train(
     *,
     preset: PresetName | None = None,
     settings: dict[str, Any] | None = None,
+    start: Run | Path | str | None = None,
     out: Path | str | None = None,
     progress: bool = True,
 ) -> Run:
@@ -305,9 +311,19 @@ def train(
     `graph` is a KnowledgeGraph, a catalog name, a file or folder, or whatever `load_graph` takes.
     What neither the recipe nor `settings`, by dotted key, has set is chosen by the preset: without
     a recipe that is `good`, and a recipe that names none keeps to its defaults.
+
+    With `start`, training begins with the weights of that run, whose recipe is the default: rows of
+    names that it has trained, the core and the normalisation. The graph is all that is trained on,
+    so it has the former triples, too, unless they are to be forgotten; in one set of triples, those
+    that the run knew keep their split.
     """
-    graph, recipe = prepared(graph, recipe, preset=preset, settings=settings)
+    origin = start if start is None or isinstance(start, Run) else Run(start)
+    graph, recipe = prepared(graph, recipe, preset=preset, settings=settings, start=origin)
     path = Path(out) if out is not None else _free_folder(graph.name, recipe.model.name)
+    if origin is not None:
+        target = RunFolder(path)
+        target.refuse_taken()
+        save_start(target, origin.folder, origin.model, origin.graph, graph)
     folder = RunFolder.create(path, recipe, graph)
     _train(folder, recipe, graph, progress, restore=False)
     return _calibrated(Run(path), progress)
@@ -335,9 +351,12 @@ def prepared(
     *,
     preset: PresetName | None = None,
     settings: dict[str, Any] | None = None,
+    start: Run | None = None,
 ) -> tuple[KnowledgeGraph, Recipe]:
     """The graph and the full recipe that `train` would train with the same arguments; what cannot
     be trained is refused."""
+    if recipe is None and start is not None:
+        recipe = start.recipe.on(None)
     if recipe is None:
         recipe = Recipe.preset(preset or DEFAULT_PRESET)
     elif preset is not None:
@@ -345,8 +364,15 @@ def prepared(
     recipe = recipe.with_values(settings or {})
     if isinstance(graph, str | Path):
         recipe = recipe.with_values({"graph.source": str(graph)})
+    if start is not None:
+        recipe = starting_recipe(start.folder, start.model, recipe)
     if not isinstance(graph, KnowledgeGraph):
+        is_split = has_splits(graph)
         graph = load_graph(graph, **recipe.graph.reading())
+        if start is not None and not is_split:
+            graph = keep_splits(graph, start.graph)
+    if start is not None:
+        warn_of_trained(graph, start.graph)
     recipe = filled(recipe, graph)
     check(recipe, graph)
     return graph, settled(recipe, graph)

@@ -163,3 +163,14 @@ def test_an_answer_index_is_built_once_over_all_splits(graph: KnowledgeGraph) ->
     index = graph.answers("object")
     assert graph.answers("object") is index
     assert index.rows(index.key(np.array([0]), np.array([0]))).answers.tolist() == [1, 2]
+
+
+def test_entities_of_a_relation_are_those_of_train(graph: KnowledgeGraph) -> None:
+    assert graph.occurring(0, "subject").tolist() == [0, 1]
+    assert graph.occurring(0, "object").tolist() == [1, 2]
+    assert graph.occurring(1, "object").tolist() == []
+
+
+def test_names_are_shown_as_labels(graph: KnowledgeGraph) -> None:
+    shown = graph.shown(graph.named(graph.valid).with_columns(score=1.0))
+    assert shown.rows() == [("A", "r", "é", 1.0), ("New", "r", "A", 1.0), ("A", "s", "b\tc", 1.0)]

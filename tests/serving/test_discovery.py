@@ -1,5 +1,6 @@
 """New facts, block by block, against all scores at once."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,12 @@ from reltucker.model import CORES, RelationalTucker
 from reltucker.serving import best, discover
 from tests.conftest import build_core, random_graph
 
-GRAPH = random_graph(3, relations=3)
+GRAPH = random_graph(3, relations=4)
+# Relations 0 and 1 lead from some entity to itself, 2 from none, and 3 does nothing else.
+OBJECTS = np.where(GRAPH.train[:, 1] == 3, GRAPH.train[:, 0], GRAPH.train[:, 2])
+TRAIN = np.unique(np.column_stack([GRAPH.train[:, :2], OBJECTS]), axis=0)
+TRAIN = TRAIN[(TRAIN[:, 1] != 2) | (TRAIN[:, 0] != TRAIN[:, 2])]
+GRAPH = replace(GRAPH, train=np.concatenate([TRAIN, [[5, 0, 5], [6, 1, 6]]]).astype(np.int32))
 N, K = GRAPH.seen_entities, GRAPH.seen_relations
 
 
@@ -22,7 +28,7 @@ class Steps:
     """Probabilities with plateaus, in another order of relations than that of plausibilities."""
 
     def probabilities(self, plausibilities: Any, relations: Any) -> Any:
-        slopes = np.array([3.0, 0.5, 1.0])[relations]
+        slopes = np.array([3.0, 0.5, 1.0, 2.0])[relations]
         return np.floor(20 * expit(slopes * plausibilities)) / 20
 
 
@@ -66,10 +72,10 @@ def brute_force(
     facts = train | {tuple(t) for t in graph.valid.tolist()}
     facts |= set() if held_out else {tuple(t) for t in graph.test.tolist()}
     subjects, objects = {(i, k) for i, k, _ in train}, {(k, j) for _, k, j in train}
-    loops = {k for i, k, j in train if i == j}
+    kinds = {(k, i == j) for i, k, j in train}
     found = []
     for (i, k, j), score, chance in zip(ids.tolist(), scores, chances, strict=True):
-        fits = anywhere or ((i, k) in subjects and (k, j) in objects and (i != j or k in loops))
+        fits = anywhere or ((i, k) in subjects and (k, j) in objects and (k, i == j) in kinds)
         names = {f"e{i}", f"e{j}"}
         if (
             fits
@@ -153,6 +159,11 @@ def test_equal_scores_are_counted_once_each() -> None:
     assert len(set(named(facts))) == 50
     model.E.zero_()
     assert len(set(named(discover(model, GRAPH, top=50, progress=False)))) == 50
+
+
+def test_a_relation_of_loops_alone_has_nothing_new() -> None:
+    assert discover(model_of(), GRAPH, relations=["r3"], progress=False).is_empty()
+    assert len(discover(model_of(), GRAPH, relations=["r3"], anywhere=True, progress=False)) == 100
 
 
 def test_rows_that_cannot_reach_the_floor_are_not_multiplied(

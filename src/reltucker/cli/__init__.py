@@ -25,6 +25,7 @@ from reltucker.cli import (
     resume,
     score,
     search,
+    serve,
     similar,
     study,
     train,
@@ -52,6 +53,7 @@ app.command("discover")(discover.command)
 app.command("similar")(similar.command)
 app.command("why")(why.command)
 app.command("export")(export.command)
+app.command("serve")(serve.command)
 
 
 def _show_version(is_asked: bool) -> None:

@@ -14,6 +14,10 @@ def command(
     ],
     preset: options.Preset = None,
     graph: options.OtherGraph = None,
+    start: Annotated[
+        Path | None,
+        Option("--from", metavar="RUN", help="Begin with the weights and the recipe of this run"),
+    ] = None,
     model: options.PresetModel = None,
     reciprocal: Annotated[
         bool | None,
@@ -51,9 +55,12 @@ def command(
     best within hours, fast within a minute, paper by the paper's protocol. The full recipe is
     written into the run folder. `reltucker resume RUN` goes on with a run that was stopped.
 
+    With --from, names that the other run has trained keep their embeddings, and its core is taken
+    over; the graph holds all triples to train on, former ones as well as new ones.
+
     Example: reltucker train triples.tsv --preset good --out runs/mine
     """
-    from reltucker.run import prepared, train
+    from reltucker.run import open_run, prepared, train
     from reltucker.search import graph_and_recipe
 
     values = {
@@ -65,17 +72,23 @@ def command(
         "train.seed": seed,
         "graph.labels": labels,
     }
+    origin = None if start is None else open_run(start)
     source, recipe = graph_and_recipe(
-        graph_or_recipe, options.given(values), assignments or [], preset=preset, graph=graph
+        graph_or_recipe,
+        options.given(values),
+        assignments or [],
+        preset=preset,
+        graph=graph,
+        base=None if origin is None else origin.recipe,
     )
     if show_recipe:
-        _, recipe = prepared(source, recipe)
+        _, recipe = prepared(source, recipe, start=origin)
         if json:
             output.show(json, recipe.model_dump(mode="json"))
         else:
             echo(recipe.to_toml(), nl=False)
         return
-    report(train(source, recipe, out=out), json)
+    report(train(source, recipe, start=origin, out=out), json)
 
 
 def report(run: Any, as_json: bool) -> None:

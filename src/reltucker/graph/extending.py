@@ -1,5 +1,6 @@
 """A graph with more triples: new names get ids, and those of train still come first."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from reltucker.errors import GraphError
+from reltucker.graph.building import GraphWarning
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName, Triples
 from reltucker.graph.sources import TripleSource, read_names
 from reltucker.graph.vocabulary import Vocabulary
@@ -75,6 +77,20 @@ def keep_splits(graph: KnowledgeGraph, before: KnowledgeGraph) -> KnowledgeGraph
     return _seen_first(graph, graph.entities, splits)[0] if len(splits["train"]) else graph
 
 
+def warn_of_trained(graph: KnowledgeGraph, before: KnowledgeGraph) -> None:
+    """Warn where triples of valid or test are ones that were trained on before."""
+    judged = graph.named(np.concatenate([graph.valid, graph.test]))
+    trained = before.named(before.train)
+    count = judged.join(trained, on=judged.columns, how="semi").height
+    if count:
+        warnings.warn(
+            f"graph {graph.name}: {count} triples of valid and test were trained on before, so "
+            "results on them say little",
+            GraphWarning,
+            stacklevel=3,
+        )
+
+
 def _seen_first(
     graph: KnowledgeGraph, entities: Vocabulary, splits: Mapping[SplitName, Triples]
 ) -> tuple[KnowledgeGraph, Ids]:
@@ -93,7 +109,9 @@ def _seen_first(
         graph.name,
         entities,
         relations,
-        *(numbered(splits[split]) for split in SPLITS),
+        numbered(train),
+        numbered(splits["valid"]),
+        numbered(splits["test"]),
         seen,
         seen_relations,
         graph.counts,
@@ -126,4 +144,4 @@ def _without(triples: Triples, others: Triples) -> Triples:
     columns = ["i", "k", "j"]
     own, known = (pl.DataFrame(part, columns, orient="row") for part in (triples, others))
     kept = own.with_row_index().unique(columns, keep="first").join(known, on=columns, how="anti")
-    return triples[np.sort(kept["index"].to_numpy())]
+    return triples.take(np.sort(kept["index"].to_numpy()), axis=0)

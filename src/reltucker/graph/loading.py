@@ -21,6 +21,13 @@ from reltucker.graph.sources import (
 )
 
 
+def has_splits(source: GraphSource) -> bool:
+    """Whether a source says itself what is train, valid and test."""
+    if isinstance(source, str | PathLike):
+        return (isinstance(source, str) and source in ENTRIES) or os.path.isdir(source)
+    return isinstance(source, Mapping)
+
+
 def load_graph(
     source: GraphSource,
     *,

@@ -283,11 +283,13 @@ def graph_and_recipe(
     *,
     preset: PresetName | None = None,
     graph: str | None = None,
+    base: Recipe | None = None,
 ) -> tuple[str, Recipe]:
     """What `train` was given: a graph, or a recipe file and perhaps another graph than its own.
 
     Paths in a recipe file are looked for beside it first, then in the working directory. Without a
-    file the preset is `good`; a file that names none keeps to the defaults.
+    file the preset is `good`, or `base` has all settings; a file that names none keeps to the
+    defaults.
     """
     path = Path(argument)
     if path.suffix.lower() != ".toml":
@@ -295,7 +297,11 @@ def graph_and_recipe(
             raise RecipeError(
                 f"--graph {graph}: it is for a recipe file, and {argument} is a graph"
             )
-        recipe = Recipe.preset(preset or DEFAULT_PRESET).with_values({"graph.source": argument})
+        if base is None:
+            base = Recipe.preset(preset or DEFAULT_PRESET)
+        elif preset is not None:
+            base = base.by_preset(preset)
+        recipe = base.on(argument)
     else:
         recipe = Recipe.load(path).with_paths_beside(path.parent)
         if graph is not None:

@@ -50,6 +50,19 @@ class _Found:
         return cls(triples[order], scores[order], probabilities[order])
 
 
+@dataclass(frozen=True, eq=False)
+class _Area:
+    """Pairs of each of the subjects with each of the objects."""
+
+    subjects: Ids
+    objects: Ids
+    with_loops: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.subjects) * len(self.objects)
+
+
 @torch.no_grad()
 def discover(
     model: RelationalTucker,
@@ -64,15 +77,20 @@ def discover(
     held_out: bool = False,
     calibration: Calibration | None = None,
     progress: bool = True,
+    watch: Callable[[int, int], None] | None = None,
 ) -> pl.DataFrame:
     """The `top` facts that are most probable and not in the graph, or as many of each relation.
 
     Candidates (i, k, j) have a subject and an object that stand there in training triples of k,
-    and i = j only where train has such a triple of k; with `anywhere`, any entities of train.
+    with i = j, and with i != j, only where train has such triples of k; with `anywhere`, any
+    entities of train.
     `relations` and `entities` keep facts with one of those. With `held_out`, facts of the test
     split count as unknown. Probabilities order facts of all relations where there is a calibration;
     without one plausibilities do. Columns: rank, subject, relation, object (names), score (the
     plausibility), probability (null without calibration).
+
+    `watch` is told after every block how many facts of how many were looked at; what it raises ends
+    the work.
     """
     if top < 1:
         raise ReltuckerError(f"--top {top}: ask for at least one fact")
@@ -84,19 +102,37 @@ def discover(
             "`reltucker calibrate RUN`"
         )
     areas = dict(_areas(graph, relations, entities, anywhere))
-    total = sum(len(i) * len(j) for parts in areas.values() for i, j in parts)
+    total = sum(area.size for parts in areas.values() for area in parts)
     least = min_probability or 0.0
     found = [_Found(np.empty((0, 3), dtype=np.int64), np.empty(0), np.empty(0))]
-    with track("discovering", total, "facts", progress) as advance:
+    with track("discovering", total, "facts", progress) as shown:
+        advance = _watched(shown, watch, total)
         for relation, parts in areas.items():
             beaten = None if per_relation or len(found[0].scores) < top else found[0].last()
             best = Best(top, model.E, _floor(calibration, relation, beaten, least))
             for area in parts:
-                _search(model, graph, relation, *area, best, anywhere, held_out, advance)
+                _search(model, graph, relation, area, best, held_out, advance)
             if len(best.keys):
                 fresh = _judged(model, relation, best, calibration)
                 found = [*found, fresh] if per_relation else [_Found.joined([*found, fresh], top)]
     return _frame(graph, found, calibration is not None, least)
+
+
+def _watched(
+    shown: Callable[[int], None] | None, watch: Callable[[int, int], None] | None, total: int
+) -> Callable[[int], None]:
+    """Tells both what was done since."""
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        if shown is not None:
+            shown(count)
+        if watch is not None:
+            watch(done, total)
+
+    return advance
 
 
 def _areas(
@@ -104,8 +140,8 @@ def _areas(
     relations: Sequence[str] | None,
     entities: Sequence[str] | None,
     anywhere: bool,
-) -> Iterator[tuple[int, list[tuple[Ids, Ids]]]]:
-    """For each relation the subjects and objects whose pairs are looked at; no pair comes twice."""
+) -> Iterator[tuple[int, list[_Area]]]:
+    """For each relation the pairs that are looked at; no pair comes twice."""
     asked = list(range(graph.seen_relations))
     if relations is not None:
         asked = list(dict.fromkeys(find_id(graph, "relation", name) for name in relations))
@@ -113,34 +149,39 @@ def _areas(
     if entities is not None:
         about = np.unique([find_id(graph, "object", name) for name in entities])
     everyone = np.arange(graph.seen_entities)
+    of_relation, is_loop = graph.train[:, 1], graph.train[:, 0] == graph.train[:, 2]
+    triples = np.bincount(of_relation, minlength=graph.seen_relations)
+    loops = np.bincount(of_relation[is_loop], minlength=graph.seen_relations)
     for k in asked:
+        if not anywhere and loops[k] == triples[k]:
+            continue  # all that could be are known
         subjects = everyone if anywhere else graph.occurring(k, "subject")
         objects = everyone if anywhere else graph.occurring(k, "object")
+        with_loops = anywhere or bool(loops[k])
         if about is None:
-            yield k, [(subjects, objects)]
+            yield k, [_Area(subjects, objects, with_loops)]
         else:
             others = np.setdiff1d(subjects, about)
             ours = np.intersect1d(subjects, about), np.intersect1d(objects, about)
-            yield k, [(ours[0], objects), (others, ours[1])]
+            yield k, [_Area(ours[0], objects, with_loops), _Area(others, ours[1], with_loops)]
 
 
 def _search(
     model: RelationalTucker,
     graph: KnowledgeGraph,
     relation: int,
-    subjects: Ids,
-    objects: Ids,
+    area: _Area,
     best: Best,
-    anywhere: bool,
     held_out: bool,
-    advance: Callable[[int], None] | None,
+    advance: Callable[[int], None],
 ) -> None:
-    """Look at all pairs of the subjects and the objects, block by block.
+    """Look at all pairs of an area, block by block.
 
     A block of the smaller side becomes queries q, and the plausibilities are one product
     (q, c) (E, 1)^T. By Cauchy and Schwarz none of a row is above |q| max |e| + c, so that rows that
     cannot reach the floor are left out of it.
     """
+    subjects, objects = area.subjects, area.objects
     if not len(subjects) or not len(objects):
         return
     direction: Direction = "object" if len(subjects) <= len(objects) else "subject"
@@ -148,8 +189,6 @@ def _search(
     # The key of a fact is i N + j.
     strides = (len(model.E), 1) if direction == "object" else (1, len(model.E))
     index, device = graph.answers(direction), model.E.device
-    of_relation = graph.train[graph.train[:, 1] == relation]
-    loops = anywhere or bool(np.any(of_relation[:, 0] == of_relation[:, 2]))
     columns = torch.from_numpy(asked).to(device)
     table = model.E[columns]
     longest = table.norm(dim=1).max()
@@ -173,14 +212,13 @@ def _search(
             facts = index.rows(index.key(ids, np.full(len(ids), relation)))
             counted = (facts.splits < 2) | (not held_out)
             gone = [(facts.rows[counted], facts.answers[counted])]
-            if not loops:
+            if not area.with_loops:
                 gone.append((np.arange(len(ids)), ids))
             for places, answers in gone:
                 where, there = located(asked, answers)
                 scores[places[there], where[there]] = -math.inf
             best.look(scores, rows * strides[0], columns * strides[1])
-        if advance is not None:
-            advance(len(given[begin : begin + block]) * len(asked))
+        advance(len(given[begin : begin + block]) * len(asked))
 
 
 def _judged(

@@ -120,24 +120,27 @@ def _sum(k: int, products: Floats, norms: Floats, terms: int) -> tuple[list[int]
 
 
 class _Pairs:
-    """The pairs (subject, object) of every relation as keys i N + j."""
+    """The pairs (subject, object) of every relation, as keys i N + j."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
-        self.size = len(graph.entities)
-        self.train = graph.train
-        self.known = np.concatenate([graph.train, graph.valid, graph.test])
+        self.size, self.relations = len(graph.entities), len(graph.relations)
+        self.train = self._by_relation(graph.train)
+        self.known = self._by_relation(np.concatenate([graph.train, graph.valid, graph.test]))
 
     def shares(self, k: int, others: Sequence[int], turned: bool) -> tuple[float, float]:
         """Of the training facts of k those that hold for one of the others, and the reverse."""
         return self._share([k], others, turned), self._share(others, [k], turned)
 
     def _share(self, these: Sequence[int], those: Sequence[int], turned: bool) -> float:
-        keys = self._keys(self.train, these, turned)
-        return (
-            float(np.isin(keys, self._keys(self.known, those, False)).mean()) if len(keys) else 0.0
-        )
+        pairs = np.unique(np.concatenate([self.train[k] for k in these]), axis=0)
+        known = np.concatenate([self.known[k] for k in those])
+        held = np.isin(self._keys(pairs[:, ::-1] if turned else pairs), self._keys(known))
+        return float(held.mean()) if len(held) else 0.0
 
-    def _keys(self, triples: npt.NDArray[np.int32], relations: Sequence[int], turned: bool) -> Ids:
-        chosen = triples[np.isin(triples[:, 1], relations)].astype(np.int64)
-        first, second = (2, 0) if turned else (0, 2)
-        return np.unique(chosen[:, first] * self.size + chosen[:, second])
+    def _keys(self, pairs: Ids) -> Ids:
+        return pairs[:, 0] * self.size + pairs[:, 1]
+
+    def _by_relation(self, triples: npt.NDArray[np.int32]) -> list[Ids]:
+        ordered = triples[np.argsort(triples[:, 1], kind="stable")].astype(np.int64)
+        ends = np.cumsum(np.bincount(ordered[:, 1], minlength=self.relations))
+        return np.split(ordered[:, [0, 2]], ends[:-1])

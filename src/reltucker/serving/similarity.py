@@ -2,6 +2,7 @@
 pairs; likely duplicates."""
 
 import math
+from collections.abc import Callable
 from typing import get_args
 
 import numpy as np
@@ -69,10 +70,12 @@ def duplicates(
     least: float = 0.9,
     by: Alikeness = "queries",
     progress: bool = True,
+    watch: Callable[[], None] | None = None,
 ) -> pl.DataFrame:
     """The `top` pairs of entities that are most alike, of those with a similarity above `least`:
     likely duplicates. Columns: rank, first, second (names), similarity, shared (the share of the
-    known facts of either one that both have)."""
+    known facts of either one that both have). `watch` is called after every block; what it raises
+    ends the work."""
     if top < 1:
         raise ReltuckerError(f"--top {top}: ask for at least one pair")
     profiles = entity_profiles(model, graph, by)
@@ -91,6 +94,8 @@ def duplicates(
             best.look(values, numbers[begin:end] * size, numbers[begin:])
             if advance is not None:
                 advance(end - begin)
+            if watch is not None:
+                watch()
     values, order = torch.sort(best.values, descending=True, stable=True)
     keys = best.keys[order].cpu().numpy()
     first, second = keys // size, keys % size
@@ -121,15 +126,16 @@ def entity_profiles(model: RelationalTucker, graph: KnowledgeGraph, by: Alikenes
     """
     rows = _finite(model.E[: graph.seen_entities])
     if by == "queries":
-        rows = (rows - rows.mean(dim=0)).double()
+        rows = rows - rows.mean(dim=0)
         half = _root(rows.t() @ rows / max(len(rows), 1))
         metric = torch.zeros_like(half)
         frequency = np.bincount(graph.train[:, 1], minlength=graph.seen_relations)
-        for k in np.flatnonzero(frequency):
-            for matrix in both_mixings(model, int(k)):
-                product = matrix.to(half) @ half
-                metric.addmm_(product, product.t(), alpha=float(frequency[k]))
-        rows = (rows @ _root(metric / (2 * max(len(graph.train), 1)))).to(model.E.dtype)
+        for k in np.flatnonzero(frequency).tolist():
+            share = float(frequency[k] / len(graph.train))
+            for matrix in both_mixings(model, k):
+                product = matrix @ half
+                metric.addmm_(product, product.t(), alpha=share / 2)
+        rows = rows @ _root(metric)
     return torch.nn.functional.normalize(rows, dim=1)
 
 
@@ -151,9 +157,9 @@ def relation_products(model: RelationalTucker, graph: KnowledgeGraph) -> tuple[T
     two relations' plausibilities over all pairs of entities, each plausibility without the mean of
     its subject and of its object: what remains is which pairs belong together.
     """
-    rows = model.E[: graph.seen_entities].double()
+    rows = model.E[: graph.seen_entities]
     rows = rows - rows.mean(dim=0)
-    half = _root(rows.t() @ rows / max(len(rows), 1)).to(model.E.dtype)  # C = half half^T
+    half = _root(rows.t() @ rows / max(len(rows), 1))  # C = half half^T
     size, dim = graph.seen_relations, len(half)
     straight, crossed = (half.new_zeros(size, size, dtype=torch.float64) for _ in range(2))
     step = max(1, GRAM_BYTES // (8 * size * dim))
@@ -181,9 +187,9 @@ def _relation_similarities(model: RelationalTucker, graph: KnowledgeGraph, by: A
 
 def _root(matrix: Tensor) -> Tensor:
     """The symmetric square root of a positive semi-definite matrix."""
-    values, vectors = torch.linalg.eigh(_finite(matrix))
+    values, vectors = torch.linalg.eigh(_finite(matrix).double())
     root: Tensor = (vectors * values.clamp_min(0).sqrt()) @ vectors.t()
-    return root
+    return root.to(matrix.dtype)
 
 
 def _finite(numbers: Tensor) -> Tensor:

@@ -86,11 +86,13 @@ def influences(objective: RowObjective, row: Tensor, slope: Tensor) -> tuple[Ten
 
     def gradient(at: Tensor) -> Tensor:
         at = at.detach().requires_grad_()
-        return torch.autograd.grad(objective.value(at), at)[0]
+        (found,) = torch.autograd.grad(objective.value(at), at)
+        return found
 
     def difference(of: Callable[[Tensor], Tensor], v: Tensor) -> Tensor:
         h = SMALL * row.norm().clamp_min(1e-6) / v.norm().clamp_min(1e-30)
-        return (of(row + h * v) - of(row - h * v)) / (2 * h)
+        found: Tensor = (of(row + h * v) - of(row - h * v)) / (2 * h)
+        return found
 
     v = _solved(lambda direction: difference(gradient, direction), slope)
     with torch.no_grad():

@@ -7,6 +7,7 @@ from reltucker.training.objectives.rows import RowObjective
 from reltucker.training.recipe import GraphSettings, ModelSettings, Recipe, TrainSettings
 from reltucker.training.run_folder import BEST, CHECKPOINT, RESULT, RunFolder
 from reltucker.training.setup import build_model, check, choose_device, settled, trained_model
+from reltucker.training.starting import save_start, starting_recipe
 from reltucker.training.weighting import score_spread
 from reltucker.training.work import epoch_seconds, ranking_seconds
 
@@ -31,8 +32,10 @@ __all__ = [
     "fold_in",
     "merge_runs",
     "ranking_seconds",
+    "save_start",
     "score_spread",
     "settled",
     "solve",
+    "starting_recipe",
     "trained_model",
 ]

@@ -17,6 +17,7 @@ from reltucker.training.optimizer import Optimizer, Schedule
 from reltucker.training.recipe import Recipe
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
 from reltucker.training.setup import build_model, check, choose_device, settled
+from reltucker.training.starting import start
 from reltucker.training.stopping import EarlyStopping
 from reltucker.training.threads import limited_threads, threads_for
 from reltucker.training.validation import Validation
@@ -53,6 +54,7 @@ class Training:
         self.generator = torch.Generator().manual_seed(settings.seed)
         self.model = build_model(recipe, len(graph.entities), len(graph.relations))
         self.model.reset(self.generator, recipe.model.init_scale, recipe.model.init)
+        self.origin = start(self.model, folder)
         self.model.to(device)
         # Before any entry is retired or restored, so that a resumed run has as many.
         self.threads = threads_for(self.model, settings)
@@ -220,6 +222,7 @@ class Training:
             "validated_triples": self.validation.sample or len(self.graph.valid),
             "peak_memory_bytes": peak_memory(),
             **sizes_of(self.model).to_dict(),
+            **self.origin,
             **remarks,
         }
         metrics = self.validation.final(self.model, self.epoch).metrics()

@@ -296,7 +296,7 @@ class Recipe(_Settings):
             table[last] = value
         return self.of(values, source)
 
-    def on(self, source: str) -> Self:
+    def on(self, source: str | None) -> Self:
         """The recipe for another graph, whose names need no labels of the former one."""
         graph = {"source": source, "labels": None}
         return self.with_values({f"graph.{key}": value for key, value in graph.items()})

@@ -5,6 +5,7 @@ entities.parquet         names and labels by id; relations.parquet likewise
 triples.safetensors      the known triples, by split
 best.safetensors         the weights of the best epoch
 checkpoint.safetensors   the last state: weights, optimiser, random state, progress
+start.safetensors        weights that training began with, where another run gave them
 epochs.jsonl             one line for each epoch
 result.json              what came out, once training has ended
 calibration.json         what makes probabilities of scores, where there are validation triples
@@ -27,6 +28,7 @@ from reltucker.training.recipe import Recipe
 RECIPE = "recipe.toml"
 BEST = "best.safetensors"
 CHECKPOINT = "checkpoint.safetensors"
+START = "start.safetensors"
 EPOCHS = "epochs.jsonl"
 RESULT = "result.json"
 

@@ -152,6 +152,11 @@ class Core(nn.Module, ABC):
         """The inverse of `serving_state`; raises RuntimeError or ValueError where it cannot be."""
         self.load_state_dict(dict(state))
 
+    def start_from(self, state: Mapping[str, Tensor]) -> None:
+        """Begin training with what another core of this kind and size has learned, given by its
+        `serving_state`."""
+        self.load_serving_state(state)
+
     def squares(self, vectors: Tensor) -> Tensor:
         """Squared magnitudes of the coordinates of entities or relations, (B, d) to (B, m); a core
         whose coordinates belong together in pairs gives one for each pair."""

@@ -213,6 +213,11 @@ class MergedCore(Core):
         for number, part in enumerate(self.cores):
             part.load_serving_state(_below(f"{number}.", state))
 
+    def start_from(self, state: Mapping[str, Tensor]) -> None:
+        """Each part from its own."""
+        for number, part in enumerate(self.cores):
+            part.start_from(_below(f"{number}.", state))
+
     def squares(self, vectors: Tensor) -> Tensor:
         """As the parts see their coordinates, where the size tells entities from relations."""
         is_entity = vectors.shape[1] == self.entity_dim

@@ -193,6 +193,18 @@ class GatedCore(MatrixCore):
             entries, weights = entries[:0], dense
         self._hold(entries, weights, torch.full_like(weights, torch.inf))
 
+    @torch.no_grad()
+    def start_from(self, state: Mapping[str, Tensor]) -> None:
+        """The same weights behind gates that can be learned: those of active entries at the mean
+        of initial locations, others closed as far. Entries that were retired stay so."""
+        self.load_serving_state(state)
+        weights, mean = self.values, self.options.location_mean
+        locations = torch.where(weights != 0, mean, -mean)
+        # However far gates are open there, the products are the weights.
+        gates = self.distribution.gates(locations)
+        self.values.copy_(torch.where(weights != 0, weights / gates.clamp_min(1e-3), 0.0))
+        self.locations.copy_(locations)
+
     def nonzero_entries(self) -> int:
         """How many entries are active, with deterministic gates."""
         return len(self.serving_state()["weights"])

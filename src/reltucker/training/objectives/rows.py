@@ -133,7 +133,9 @@ class RowObjective:
     def _relation_losses(self, given: Tensor, answers: Tensor) -> Tensor:
         """Cross-entropy of the relation of every answer's triple (A,)."""
         is_swapped = (self.question >= self.arrangement.objects).unsqueeze(1)
-        first, second = (torch.where(is_swapped, *ends) for ends in ((answers, given), (given, answers)))
+        first, second = (
+            torch.where(is_swapped, *ends) for ends in ((answers, given), (given, answers))
+        )
         scores = self.model.relation_queries(first, second) @ self.model.R.detach().t()
         rows = self.arrangement.relations[self.arrangement.index]
         return cross_entropy(scores, rows[self.question], reduction="none")
@@ -144,7 +146,8 @@ class RowObjective:
         scores = scores.index_put(hidden, scores.new_tensor(-torch.inf))
         if self.settings.loss == "binary":
             return self.times * softplus(scores).sum(dim=1)
-        return torch.logsumexp(scores, dim=1).clamp_min(-1e30) + math.log(self.times)
+        sums: Tensor = torch.logsumexp(scores, dim=1).clamp_min(-1e30)
+        return sums + math.log(self.times)
 
     def _facts(self, given: Tensor, answers: Tensor) -> Tensor:
         rows = self.arrangement.relations[self.arrangement.index]
@@ -160,7 +163,8 @@ def _drawn(count: int, most: int, generator: torch.Generator) -> Tensor:
     """The numbers below `count`, or about `most` of them, ascending."""
     if count <= most:
         return torch.arange(count)
-    return torch.unique(torch.randint(count, (most,), generator=generator))
+    drawn: Tensor = torch.unique(torch.randint(count, (most,), generator=generator))
+    return drawn
 
 
 def _filled(fixed: Tensor, rows: Tensor, places: Tensor) -> Tensor:
@@ -172,4 +176,5 @@ def _log_sums(others: Tensor, scores: Tensor, question: Tensor) -> Tensor:
     """log(exp others_b + sum over the answers of b of exp s_a): (Q,), (A,), (A,) to (Q,)."""
     largest = others.detach().scatter_reduce(0, question, scores.detach(), "amax")
     sums = (others - largest).exp().index_add(0, question, (scores - largest[question]).exp())
-    return largest + sums.log()
+    total: Tensor = largest + sums.log()
+    return total

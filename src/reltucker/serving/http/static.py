@@ -1,0 +1,21 @@
+"""The files of the page, from the package."""
+
+from importlib.resources import files
+
+KINDS = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+
+def read_page() -> dict[str, tuple[bytes, str]]:
+    """Content and type by the path of a request; index.html is `/`."""
+    found = {}
+    for file in files(__package__).joinpath("page").iterdir():
+        kind = KINDS.get(file.name.rpartition(".")[2])
+        if kind is not None:
+            path = "/" if file.name == "index.html" else f"/{file.name}"
+            found[path] = (file.read_bytes(), kind)
+    return found
