@@ -77,8 +77,13 @@ def test_what_is_known_is_kept(name: str, kind: str, tmp_path: Path) -> None:
 
 def test_an_interrupted_run_ends_as_an_unbroken_one(tmp_path: Path) -> None:
     """From its last checkpoint, and from its start where there is none yet."""
-    before = fit(tmp_path / "before", "srt")
+    gates = {"core.location_mean": 0.0, "core.location_deviation": 3.0}
+    sparse = {"core.warm_up_epochs": 0, "core.sparse_below": 1.0}
+    before = fit(tmp_path / "before", "srt", **gates, **sparse)
     whole = fit(tmp_path / "whole", "srt", MORE, before)
+    held = begun(whole).model.core.held
+    assert held.is_sparse
+    assert len(held.numbers) == before.model.core.nonzero_entries()
     for name, keep in (("early", 0), ("late", 1)):
         folder = tmp_path / name
         with pytest.raises(KeyboardInterrupt):
@@ -134,6 +139,22 @@ def test_retired_entries_stay_retired(tmp_path: Path) -> None:
     assert not many.held.is_sparse
     assert torch.allclose(many.serving_state()["weights"], weights)
     assert many.nonzero_entries() == 20
+
+
+def test_a_start_belongs_to_its_training(tmp_path: Path) -> None:
+    before = fit(tmp_path / "before", "cp")
+    after = fit(tmp_path / "after", "cp", MORE, before)
+    (tmp_path / "new").mkdir()
+    start = (after.path / "start.safetensors").read_bytes()
+    (tmp_path / "new" / "start.safetensors").write_bytes(start)  # one that never began
+    new = fit(tmp_path / "new", "cp")
+    assert new.result is not None
+    assert "started_from" not in new.result
+    tensors, state = after.folder.load_tensors("start.safetensors")
+    narrow = {**tensors, "E": tensors["E"][:, :3]}
+    after.folder.save_tensors("start.safetensors", narrow, state)
+    with pytest.raises(ReltuckerError, match="does not fit"):
+        begun(after)
 
 
 def test_a_merged_run_can_be_trained_on(tmp_path: Path) -> None:

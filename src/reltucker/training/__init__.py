@@ -5,7 +5,7 @@ from reltucker.training.loop import Enough, Training, Watcher
 from reltucker.training.merging import merge_runs
 from reltucker.training.objectives.rows import RowObjective
 from reltucker.training.recipe import GraphSettings, ModelSettings, Recipe, TrainSettings
-from reltucker.training.run_folder import BEST, CHECKPOINT, RESULT, RunFolder
+from reltucker.training.run_folder import BEST, CHECKPOINT, RESULT, START, RunFolder
 from reltucker.training.setup import build_model, check, choose_device, settled, trained_model
 from reltucker.training.starting import save_start, starting_recipe
 from reltucker.training.weighting import score_spread
@@ -15,6 +15,7 @@ __all__ = [
     "BEST",
     "CHECKPOINT",
     "RESULT",
+    "START",
     "Enough",
     "GraphSettings",
     "ModelSettings",

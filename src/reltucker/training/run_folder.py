@@ -12,6 +12,7 @@ calibration.json         what makes probabilities of scores, where there are val
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,15 @@ class RunFolder:
             )
         return folder
 
+    @staticmethod
+    def free(graph: str, model: str) -> Path:
+        """runs/GRAPH-MODEL-1, or the next number that is free."""
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "_", graph).strip("._")[:60] or "graph"
+        number = 1
+        while (path := Path("runs") / f"{stem}-{model}-{number}").exists():
+            number += 1
+        return path
+
     def refuse_taken(self) -> None:
         """Refuse a path that holds a run or is a file."""
         if self.exists():
@@ -95,6 +105,10 @@ class RunFolder:
     def has(self, name: str) -> bool:
         """Whether a file of the run is there."""
         return (self.path / name).is_file()
+
+    def drop(self, name: str) -> None:
+        """Remove a file of the run, if it is there."""
+        (self.path / name).unlink(missing_ok=True)
 
     def save_tensors(self, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         """Write tensors and a JSON state as one safetensors file."""

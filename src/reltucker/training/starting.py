@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reltucker.errors import RecipeError
-from reltucker.graph import KnowledgeGraph, Vocabulary
+from reltucker.errors import RecipeError, RunError
+from reltucker.graph import KnowledgeGraph, Vocabulary, warn_of_trained
 from reltucker.model import CORES, RelationalTucker
 from reltucker.training.recipe import Recipe
 from reltucker.training.run_folder import START, RunFolder
@@ -51,6 +51,8 @@ def save_start(
 ) -> None:
     """Write what a run on `graph` begins with: the rows of a model of `before` for the names that
     were trained in it and are in the graph, its core and its normalisation."""
+    target.refuse_taken()
+    warn_of_trained(graph, before)
     entities, old = _known(graph.entities, before.entities, before.seen_entities)
     relations, rows = _known(graph.relations, before.relations, before.seen_relations)
     counts = {"entities": len(entities), "relations": len(relations)}
@@ -74,11 +76,15 @@ def start(model: RelationalTucker, folder: RunFolder) -> dict[str, Any]:
     if not folder.has(START):
         return {}
     tensors, origin = folder.load_tensors(START)
-    model.E[tensors["entities"]] = tensors["E"]
-    model.R[tensors["relations"]] = tensors["R"]
-    model.core.start_from(_below("core.", tensors))
-    if model.norm is not None:
-        model.norm.load_state_dict(_below("norm.", tensors))
+    try:
+        model.E[tensors["entities"]] = tensors["E"]
+        model.R[tensors["relations"]] = tensors["R"]
+        model.core.start_from(_below("core.", tensors))
+        if model.norm is not None:
+            model.norm.load_state_dict(_below("norm.", tensors))
+    except (IndexError, KeyError, RuntimeError, ValueError) as error:
+        path = folder.path / START
+        raise RunError(f"{path} does not fit the run's recipe and vocabulary") from error
     return {"started_from": origin}
 
 
