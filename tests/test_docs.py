@@ -189,6 +189,22 @@ def test_the_figures_of_new_facts_are_those_of_the_result_file() -> None:
     assert f"and {by_score} of the first 100 by score" in text
 
 
+def test_the_figures_of_added_entities_are_those_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "using.md").read_text(encoding="utf-8")
+    part = text.partition("## New entities")[2]
+    path = ROOT / "benchmarks" / "results" / "fold-in.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    for count, figures in measured["added"].items():
+        keys = ("mrr", "hits@10", "cpu_seconds_per_entity")
+        assert table_row(part, count) == [f"{figures[key]:.3f}" for key in keys]
+    trained = measured["trained_with"]
+    assert table_row(part, "trained with them") == [
+        f"{trained['mrr']:.3f}",
+        f"{trained['hits@10']:.3f}",
+        "",
+    ]
+
+
 def test_the_figures_of_loading_are_those_of_the_result_file() -> None:
     text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     path = ROOT / "benchmarks" / "results" / "load-graph.json"

@@ -1,6 +1,5 @@
 """Runs: train a model on a graph, open it again, judge it, ask it."""
 
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from functools import cached_property, partial
@@ -25,11 +24,8 @@ from reltucker.graph import (
     KnowledgeGraph,
     SplitName,
     TripleSource,
-    has_splits,
-    keep_splits,
     load_graph,
     read_labels,
-    warn_of_trained,
 )
 from reltucker.model import RelationalTucker, sizes_of
 from reltucker.progress import TrainingProgress, track
@@ -319,11 +315,9 @@ def train(
     """
     origin = start if start is None or isinstance(start, Run) else Run(start)
     graph, recipe = prepared(graph, recipe, preset=preset, settings=settings, start=origin)
-    path = Path(out) if out is not None else _free_folder(graph.name, recipe.model.name)
+    path = Path(out) if out is not None else RunFolder.free(graph.name, recipe.model.name)
     if origin is not None:
-        target = RunFolder(path)
-        target.refuse_taken()
-        save_start(target, origin.folder, origin.model, origin.graph, graph)
+        save_start(RunFolder(path), origin.folder, origin.model, origin.graph, graph)
     folder = RunFolder.create(path, recipe, graph)
     _train(folder, recipe, graph, progress, restore=False)
     return _calibrated(Run(path), progress)
@@ -367,12 +361,8 @@ def prepared(
     if start is not None:
         recipe = starting_recipe(start.folder, start.model, recipe)
     if not isinstance(graph, KnowledgeGraph):
-        is_split = has_splits(graph)
-        graph = load_graph(graph, **recipe.graph.reading())
-        if start is not None and not is_split:
-            graph = keep_splits(graph, start.graph)
-    if start is not None:
-        warn_of_trained(graph, start.graph)
+        before = None if start is None else start.graph
+        graph = load_graph(graph, before=before, **recipe.graph.reading())
     recipe = filled(recipe, graph)
     check(recipe, graph)
     return graph, settled(recipe, graph)
@@ -403,12 +393,3 @@ def _train(
 def _calibrated(run: Run, progress: bool) -> Run:
     add_calibration(run.model, run.graph, run.path, progress=progress)
     return run
-
-
-def _free_folder(graph: str, model: str) -> Path:
-    """runs/GRAPH-MODEL-1, or the next number that is free."""
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "_", graph).strip("._")[:60] or "graph"
-    number = 1
-    while (path := Path("runs") / f"{stem}-{model}-{number}").exists():
-        number += 1
-    return path

@@ -94,6 +94,18 @@ def test_relations_with_enough_triples_have_their_own_curves() -> None:
     ]
 
 
+def test_the_common_curve_fits_those_without_their_own() -> None:
+    """One large relation, and many small ones in which the same score means far less."""
+    x0, y0 = drawn(4000, lambda x: sigmoid(2 * x + 3), seed=1)
+    x1, y1 = drawn(1000, lambda x: sigmoid(2 * x - 3), seed=2)
+    relations = np.concatenate([np.zeros(4000, dtype=np.int64), 1 + np.arange(1000) // 25])
+    found = fitted(np.concatenate([x0, x1]), np.concatenate([y0, y1]), relations)
+    assert set(found.relations) == {0}
+    zero = np.zeros(3)
+    said = found.probabilities(zero, np.array([0, 7, 99]))
+    assert said == pytest.approx([sigmoid(3), sigmoid(-3), sigmoid(-3)], abs=0.05)
+
+
 def test_a_relation_like_all_others_keeps_their_curve() -> None:
     x, y = drawn(3000, lambda x: sigmoid(1.5 * x))
     found = fitted(x, y, np.repeat([0, 1], [2940, 60]))

@@ -15,7 +15,7 @@ def command(
     out: Annotated[Path, Option(help="The run folder to write")],
     json: options.Json = False,
 ) -> None:
-    """Add new entities by a handful of triples, without training.
+    """Add new entities without training.
 
     The embeddings of new entities are solved by the objective of the run, and all else stays as it
     is. The triples become training triples of the new run, on which every other command works.

@@ -17,7 +17,7 @@ def command(
     language: options.Language = "en",
     json: options.Json = False,
 ) -> None:
-    """Explain the score of a triple: its parts, and the facts that support it.
+    """Explain the score of a triple.
 
     A score is a sum of interactions, each the product of a coordinate of the subject, an entry of
     the core, a coordinate of the relation and one of the object; the strongest are shown, and the
@@ -60,7 +60,8 @@ def _parts(way: Any) -> Any:
     ]
     others = way.interactions - len(rows)
     if others:
-        rows.append({"part": way.rest, "subject": f"{others:,} further interactions"})
+        blank = dict.fromkeys(("core", "relation", "object"), "")
+        rows.append({"part": way.rest, "subject": f"{others:,} further interactions", **blank})
     title = f"parts of {way.score:.3f}, asked for the {way.way}: products of coordinates"
     return Table(title, columns, rows)
 

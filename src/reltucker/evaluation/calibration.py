@@ -51,13 +51,13 @@ class RelationCalibration(Stored):
 
     triples: int = Field(ge=1)
     curve: Curve | None
-    """None where the curve of all relations is the better one."""
+    """None where the common curve is the better one."""
     threshold: Share
 
 
 class Calibration(Stored):
-    """Curves from the plausibility of a triple to its probability: one for all relations, and one
-    of its own for each relation of `relations`, by id, that has it.
+    """Curves from the plausibility of a triple to its probability: one for each relation of
+    `relations`, by id, that has its own, and one for all others.
 
     reliability is that of probabilities for triples which the curves were not fitted to: those of
     each fold by curves of the other folds. A triple whose probability reaches the threshold is
@@ -171,7 +171,8 @@ def fit_calibration(
     split: SplitName = "valid",
 ) -> Calibration:
     """Choose Platt or isotonic by the log loss on held-out folds: for all relations, and for each
-    one with enough triples among these two and the curve for all.
+    one with enough triples among these two and the curve for all; in the same way for the relations
+    without a curve of their own together.
 
     All arrays are (m,), as in `JudgedTriples`; thresholds are chosen where `is_pair`.
     """
@@ -205,9 +206,8 @@ def fit_calibration(
         rows = rows[is_pair[rows]]
         return best_threshold(said[rows], is_true[rows])
 
-    everything = np.arange(len(is_true))
-    fit, said = chosen(everything)
-    assert fit is not None
+    shared = np.arange(len(is_true))
+    fit, said = chosen(shared)
     found: dict[int, tuple[int, Fit | None, Ids]] = {}
     for relation in np.unique(relations).tolist():
         rows = np.flatnonzero(relations == relation)
@@ -215,12 +215,21 @@ def fit_calibration(
         if triples >= ENOUGH and not is_true[rows].all():
             own, said[rows] = chosen(rows, said[rows])
             found[relation] = triples, own, rows
+    # The curve for all is left with those that have none of their own, and may fit them better.
+    left = np.setdiff1d(
+        shared, np.concatenate([shared[:0], *(f[2] for f in found.values() if f[1])])
+    )
+    if len(np.unique(sources[left])) >= ENOUGH:
+        again, said[left] = chosen(left, said[left])
+        if again is not None:
+            fit, shared = again, left
+    assert fit is not None
     return Calibration(
         split=split,
         triples=count,
         corrupted=int(np.count_nonzero(~is_true)),
-        curve=fitted(fit, everything),
-        threshold=threshold(everything),
+        curve=fitted(fit, shared),
+        threshold=threshold(shared),
         relations={
             relation: RelationCalibration(
                 triples=triples,

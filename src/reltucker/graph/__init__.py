@@ -6,7 +6,7 @@ from reltucker.graph.description import KINDS, describe_graph, relation_kinds
 from reltucker.graph.extending import Extension, extend, keep_splits, warn_of_trained
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
-from reltucker.graph.loading import has_splits, load_graph
+from reltucker.graph.loading import load_graph
 from reltucker.graph.sources import GraphSource, TripleSource, read_names
 from reltucker.graph.tables import NAME_LIST
 from reltucker.graph.vocabulary import Vocabulary
@@ -30,7 +30,6 @@ __all__ = [
     "Vocabulary",
     "describe_graph",
     "extend",
-    "has_splits",
     "keep_splits",
     "load_graph",
     "read_labels",

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +42,10 @@ def extend(graph: KnowledgeGraph, triples: TripleSource) -> Extension:
     unknown = np.flatnonzero((relations < 0) | (relations >= graph.seen_relations))
     if len(unknown):
         row = int(unknown[0])
+        name = frame["relation"][row][:120]
+        place = f"{triples}, row" if isinstance(triples, str | PathLike) else "row"
         raise GraphError(
-            f"row {row + 1}: nothing was learned about the relation {frame['relation'][row]!r}; "
+            f"{place} {row + 1}: nothing was learned about the relation {name!r}; "
             "new entities can be added, new relations need training (`reltucker train --from RUN`)"
         )
     ends = frame.select(pl.concat_list("subject", "object").explode()).to_series()  # row by row

@@ -8,6 +8,7 @@ from pathlib import Path
 from reltucker.errors import GraphError
 from reltucker.graph.building import build_graph
 from reltucker.graph.catalog import ENTRIES, suggestion
+from reltucker.graph.extending import keep_splits
 from reltucker.graph.families import families
 from reltucker.graph.knowledge_graph import KnowledgeGraph
 from reltucker.graph.labels import DEFAULT_LANGUAGE
@@ -21,19 +22,13 @@ from reltucker.graph.sources import (
 )
 
 
-def has_splits(source: GraphSource) -> bool:
-    """Whether a source says itself what is train, valid and test."""
-    if isinstance(source, str | PathLike):
-        return (isinstance(source, str) and source in ENTRIES) or os.path.isdir(source)
-    return isinstance(source, Mapping)
-
-
 def load_graph(
     source: GraphSource,
     *,
     labels: str | PathLike[str] | None = None,
     language: str = DEFAULT_LANGUAGE,
     seed: int = 0,
+    before: KnowledgeGraph | None = None,
 ) -> KnowledgeGraph:
     """The knowledge graph of a catalog name, a folder, a file, a frame, triples, or splits.
 
@@ -42,14 +37,16 @@ def load_graph(
     labels; RDF files may hold theirs among the triples (rdfs:label, skos:prefLabel), and where
     there are several, those in `language` are taken. A dict has the keys train and, if wanted,
     valid and test. Anything else is one set of triples, split 80/10/10 by `seed` so that train
-    knows every entity and relation.
+    knows every entity and relation; those that stood in the graph `before` keep their split.
     Ids follow the order of first appearance, so the same triples always get the same ids.
     """
     labels_file = None if labels is None else Path(labels)
     if isinstance(source, Mapping):
         return build_graph(read_splits(source), "graph", labels_file, language=language)
     if not isinstance(source, str | PathLike):
-        return build_graph({"train": read_rows(source)}, "graph", labels_file, seed, language)
+        rows = read_rows(source)
+        graph = build_graph({"train": rows}, "graph", labels_file, seed, language)
+        return graph if before is None else keep_splits(graph, before)
     path, name = Path(source), None
     if isinstance(source, str) and source in ENTRIES:
         entry = ENTRIES[source]
@@ -72,4 +69,5 @@ def load_graph(
         name, labels_file = name or path.resolve().name, labels_file or own_labels
         return build_graph(tables, name, labels_file, language=language)
     tables, name = {"train": read_file(path)}, stem_and_suffix(path)[0]
-    return build_graph(tables, name, labels_file, seed, language)
+    graph = build_graph(tables, name, labels_file, seed, language)
+    return graph if before is None else keep_splits(graph, before)

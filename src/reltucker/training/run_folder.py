@@ -12,6 +12,7 @@ calibration.json         what makes probabilities of scores, where there are val
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,15 @@ class RunFolder:
                 "`reltucker train` makes one"
             )
         return folder
+
+    @staticmethod
+    def free(graph: str, model: str) -> Path:
+        """runs/GRAPH-MODEL-1, or the next number that is free."""
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "_", graph).strip("._")[:60] or "graph"
+        number = 1
+        while (path := Path("runs") / f"{stem}-{model}-{number}").exists():
+            number += 1
+        return path
 
     def refuse_taken(self) -> None:
         """Refuse a path that holds a run or is a file."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from reltucker.errors import RecipeError
-from reltucker.graph import KnowledgeGraph, Vocabulary
+from reltucker.graph import KnowledgeGraph, Vocabulary, warn_of_trained
 from reltucker.model import CORES, RelationalTucker
 from reltucker.training.recipe import Recipe
 from reltucker.training.run_folder import START, RunFolder
@@ -51,6 +51,8 @@ def save_start(
 ) -> None:
     """Write what a run on `graph` begins with: the rows of a model of `before` for the names that
     were trained in it and are in the graph, its core and its normalisation."""
+    target.refuse_taken()
+    warn_of_trained(graph, before)
     entities, old = _known(graph.entities, before.entities, before.seen_entities)
     relations, rows = _known(graph.relations, before.relations, before.seen_relations)
     counts = {"entities": len(entities), "relations": len(relations)}

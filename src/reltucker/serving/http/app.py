@@ -20,7 +20,7 @@ from reltucker.serving.http.metrics import Metrics
 from reltucker.serving.http.model_thread import DroppedError, ModelThread, TooSlowError
 from reltucker.serving.http.neighbourhood import neighbourhood
 from reltucker.serving.http.predictor import Predictor
-from reltucker.serving.http.static import read_page
+from reltucker.serving.http.static import Files, read_page
 from reltucker.serving.http.streaming import NdjsonResponse, stream_facts
 from reltucker.serving.relation_links import relation_links
 from reltucker.serving.similarity import duplicates, similar
@@ -59,9 +59,10 @@ def make_app(
     *,
     token: str | None = None,
     local: bool = True,
+    more: Files | None = None,
 ) -> ASGIApp:
     """The application that serves these runs. `local` says that it is bound to this machine, and
-    answers to its names alone."""
+    answers to its names alone; `more` are files beside those of the page."""
     limits = limits or Limits()
     metrics = Metrics()
     thread = ModelThread(limits.seconds, metrics)
@@ -87,7 +88,7 @@ def make_app(
     app.add_exception_handler(TooSlowError, _too_slow)
     app.add_exception_handler(DroppedError, _too_slow)
     app.add_exception_handler(MemoryError, _too_slow)
-    _add_page(app)
+    _add_files(app, read_page() | (more or {}))
     _add_state(app, metrics)
     by_name = {predictor.name: predictor for predictor in predictors}
     app.include_router(_routes(by_name, thread, limits))
@@ -106,9 +107,9 @@ def _add_state(app: FastAPI, metrics: Metrics) -> None:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _add_page(app: FastAPI) -> None:
-    """The page's files, read once: no path of a request reaches the file system."""
-    for path, (content, kind) in read_page().items():
+def _add_files(app: FastAPI, files: Files) -> None:
+    """Files that were read before: no path of a request reaches the file system."""
+    for path, (content, kind) in files.items():
 
         async def get(request: Request, content: bytes = content, kind: str = kind) -> Response:
             return Response(content, media_type=kind, headers={"cache-control": "no-cache"})

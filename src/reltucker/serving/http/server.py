@@ -18,6 +18,7 @@ from reltucker.errors import ReltuckerError
 from reltucker.serving.http.app import make_app
 from reltucker.serving.http.guard import Limits
 from reltucker.serving.http.predictor import OpenedRun, Predictor, name_runs
+from reltucker.serving.http.static import vega
 
 TOKEN = "RELTUCKER_TOKEN"
 TOKEN_LENGTH = 16
@@ -93,7 +94,7 @@ def serve(
     with listener:
         names = name_runs([run.path for run in runs])
         predictors = [Predictor.of(run, name) for run, name in zip(runs, names, strict=True)]
-        app = make_app(predictors, limits, token=address.token, local=address.is_local)
+        app = make_app(predictors, limits, token=address.token, local=address.is_local, more=vega())
         config = uvicorn.Config(
             app,
             log_level="warning",

@@ -1,6 +1,5 @@
 """The files of the page, from the package."""
 
-from functools import cache
 from importlib.resources import files
 
 import vl_convert
@@ -13,11 +12,18 @@ KINDS = {
 }
 
 
-@cache
-def read_page() -> dict[str, tuple[bytes, str]]:
-    """Content and type by the path of a request; index.html is `/`, and vega.js the library for
-    charts."""
-    found = {"/vega.js": (vl_convert.javascript_bundle().encode(), KINDS["js"])}
+Files = dict[str, tuple[bytes, str]]
+"""Content and type by the path of a request."""
+
+
+def vega() -> Files:
+    """The library for charts, bundled anew: that takes a second or two."""
+    return {"/vega.js": (vl_convert.javascript_bundle(None).encode(), KINDS["js"])}
+
+
+def read_page() -> Files:
+    """The page's own files; index.html is `/`."""
+    found = {}
     for file in files(__package__).joinpath("page").iterdir():
         kind = KINDS.get(file.name.rpartition(".")[2])
         if kind is not None:

@@ -52,7 +52,8 @@ export function typeahead({ title, run, kind, value, placeholder }) {
 
   function show(names) {
     close();
-    if (!names.length || document.activeElement !== input) return;
+    const isWhole = names.length === 1 && names[0].name === input.value;
+    if (!names.length || isWhole || document.activeElement !== input) return;
     found = names;
     list.append(
       ...names.map((row, number) => {
