@@ -12,13 +12,15 @@ KINDS = {
 }
 
 
+SNIPPET = "window.vegaEmbed = vegaEmbed;"
+
 Files = dict[str, tuple[bytes, str]]
 """Content and type by the path of a request."""
 
 
 def vega() -> Files:
     """The library for charts, bundled anew: that takes a second or two."""
-    return {"/vega.js": (vl_convert.javascript_bundle(None).encode(), KINDS["js"])}
+    return {"/vega.js": (vl_convert.javascript_bundle(SNIPPET).encode(), KINDS["js"])}
 
 
 def read_page() -> Files:
