@@ -298,3 +298,10 @@ def test_a_large_mixing_matrix_is_thinned(
     assert thinned["step"] == 2
     block = [whole[i][j] for i in (2, 3) for j in (4, 5)]
     assert thinned["values"][1][2] == max(block, key=abs)
+
+
+def test_labels_are_told_and_other_names_stay_as_they_are(client: Client) -> None:
+    names = [HOSTILE[0], HOSTILE[1], "nobody"]
+    reply = client.post(f"{RUN}/labels", {"names": names})
+    assert reply.json() == {"labels": ["Entity 0", HOSTILE[1], "nobody"]}
+    assert client.post(f"{RUN}/labels", {"kind": "relation", "names": []}).json() == {"labels": []}
