@@ -17,6 +17,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 AXE = "axe-core@4.10.3"
+NO_AXE = "window.axe = { run: () => ({ violations: [] }) }"
 FEW = {"resultTypes": ["violations"]}
 CHARTS = ("entities", "relations", "core", "learning", "results", "calibration", "runs")
 SETTLED = "body:not(:has([aria-busy])) main h1"
@@ -46,7 +47,7 @@ class Visit:
 
     def __init__(self, browser: Any, address: str, **options: Any) -> None:
         self.context = browser.new_context(**options)
-        self.context.set_default_timeout(40_000)  # the machine may be busy
+        self.context.set_default_timeout(120_000)  # the machine may be busy
         self.page = self.context.new_page()
         self.address = address
         self.said: list[str] = []
@@ -73,16 +74,16 @@ class Visit:
 
 
 @pytest.fixture(scope="module")
-def axe(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> str:
-    """The script of axe-core, from the tests' cache or else from npm."""
+def axe(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> str | None:
+    """The script of axe-core, from the tests' cache or else from npm, where that works."""
     cached = pytestconfig.rootpath / ".pytest_cache" / f"{AXE}.js"
     if not cached.is_file():
         if shutil.which("npm") is None:
-            pytest.skip("axe-core is not here, and there is no npm to fetch it")
+            return None
         folder = tmp_path_factory.mktemp("axe")
         command = ["npm", "pack", AXE, "--silent", "--pack-destination", str(folder)]
         if subprocess.run(command, cwd=folder, capture_output=True, timeout=60).returncode:
-            pytest.skip(f"npm could not fetch {AXE}")
+            return None
         (packed,) = folder.glob("*.tgz")
         with tarfile.open(packed) as archive:
             script = archive.extractfile("package/axe.min.js")
@@ -109,12 +110,12 @@ def views() -> list[tuple[str, dict[str, str]]]:
 
 
 def test_every_view_passes_axe_in_light_and_dark_and_fits_a_phone(
-    browser: Any, address: str, axe: str
+    browser: Any, address: str, axe: str | None
 ) -> None:
     visit = Visit(browser, address, viewport={"width": 390, "height": 800}, color_scheme="light")
     page = visit.page
     session = visit.context.new_cdp_session(page)
-    session.send("Runtime.evaluate", {"expression": axe})
+    session.send("Runtime.evaluate", {"expression": axe or NO_AXE})
     place = "html"
     for view, params in views():
         visit.go(view, **params)
@@ -137,6 +138,8 @@ def test_every_view_passes_axe_in_light_and_dark_and_fits_a_phone(
         place = "main"  # what is around it stays the same
     assert page.evaluate("document.getElementsByTagName('script').length") == 1
     assert [text for text in visit.said if "422" not in text] == []  # nobody is not known
+    if axe is None:
+        pytest.skip(f"npm cannot fetch {AXE}; widths, colours and the console were looked at")
 
 
 def test_one_asks_by_keyboard_goes_on_and_comes_back(browser: Any, address: str, run: Run) -> None:
