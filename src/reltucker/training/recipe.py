@@ -387,11 +387,11 @@ def _keys(settings: type[BaseModel], prefix: str = "") -> list[str]:
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
-    """A hint with the nearest valid word, compared by the last part of a dotted key first."""
-    known = list(known)
+    """A hint with the nearest valid word: the same setting of another section, or the like."""
+    known, last = list(known), word.rpartition(".")[2]
     short = {key.rpartition(".")[2]: key for key in reversed(known)}
-    close = difflib.get_close_matches(word, known, 1, 0.6)
-    close = close or difflib.get_close_matches(word.rpartition(".")[2], short, 1, 0.5)
+    close = [last] if last in short else difflib.get_close_matches(word, known, 1, 0.6)
+    close = close or difflib.get_close_matches(last, short, 1, 0.5)
     if close:
         return f"; did you mean {short.get(close[0], close[0])!r}?"
     return f"; there are {', '.join(known)}"
