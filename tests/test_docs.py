@@ -205,6 +205,16 @@ def test_the_figures_of_added_entities_are_those_of_the_result_file() -> None:
     ]
 
 
+def test_the_figures_of_serving_are_those_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    path = ROOT / "benchmarks" / "results" / "serving.json"
+    sides = json.loads(path.read_text(encoding="utf-8"))["sides"]
+    names = ("1 client", "8 clients", "64 clients", "PyKEEN")
+    for name, figures in zip(names, sides.values(), strict=True):
+        times = [f"{figures[key]:.1f} ms" for key in ("p50_ms", "p99_ms")]
+        assert table_row(text, name) == [f"{figures['requests_per_second']:,.0f}", *times]
+
+
 def test_the_figures_of_loading_are_those_of_the_result_file() -> None:
     text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     path = ROOT / "benchmarks" / "results" / "load-graph.json"
