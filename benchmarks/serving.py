@@ -5,7 +5,8 @@
 A server with a ComplEx model of the sizes of FB15K-237 (d_e = 200, weights drawn at random) runs in
 a process of its own, on loopback. Each client keeps one connection and asks (subject, relation, ?)
 for the ten best answers that are not known, one question after the other. PyKEEN answers the same
-questions by predict_target, without known triples, in one process and without HTTP.
+questions by predict_target, without known triples, in one process and without HTTP. Names are found
+while they are typed among two million made-up ones.
 """
 
 import argparse
@@ -19,21 +20,25 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from benchmarks.large_graph import make_graph
 from benchmarks.peers import measure_pykeen, pykeen_python
 from reltucker.atomic import write_json
 from reltucker.cli.output import console
-from reltucker.graph import KnowledgeGraph, load_graph
+from reltucker.graph import KnowledgeGraph, Vocabulary, load_graph
 from reltucker.model import CORES, RelationalTucker, sizes_of
 from reltucker.report import Column, Table
+from reltucker.serving.http.names import IndexedVocabulary
 from reltucker.training import Recipe
 
 ENTITIES, TRIPLES, DIM = 14_541, 310_116, 200
 QUESTIONS = 2_000
 WARM_UP = 1.0
 PEER_CALLS = 200
+NAMES = 2_000_000
+SYLLABLES = ("ka", "ro", "mi", "ne", "lu", "san", "ter", "bo", "vi", "el", "dra", "qui", "po", "ma")
 
 
 class Untrained:
@@ -127,6 +132,25 @@ def measure_server(folder: Path, clients: list[int], seconds: float) -> dict[str
         server.wait()
 
 
+def measure_names(count: int) -> dict[str, float]:
+    """The index of so many names of two made-up words and a number: making it, and completing one
+    to six letters."""
+    draw = random.Random(0)
+    words = ["".join(draw.choices(SYLLABLES, k=draw.randint(2, 4))).title() for _ in range(50_000)]
+    names = [f"{draw.choice(words)} {draw.choice(words)} {n}" for n in range(count)]
+    began = time.perf_counter()
+    index = IndexedVocabulary(Vocabulary(names), np.arange(count) % 1_000)
+    built = time.perf_counter() - began
+    times = []
+    for _ in range(QUESTIONS):
+        prefix = draw.choice(words)[: draw.randint(1, 6)]
+        began = time.perf_counter()
+        index.complete(prefix, 10)
+        times.append(time.perf_counter() - began)
+    timed = figures(times, sum(times))
+    return {"count": count, "build_seconds": built, **timed}
+
+
 def main() -> None:
     """Measure, print a table, and write JSON where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -136,6 +160,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--entities", type=int, default=ENTITIES)
     parser.add_argument("--triples", type=int, default=TRIPLES)
+    parser.add_argument("--names", type=int, default=NAMES, help="for type-ahead")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -151,6 +176,7 @@ def main() -> None:
             sizes = {"entity_dim": DIM, "triples": PEER_CALLS}
             peer = measure_pykeen(python, folder, "predict", model="complex", **sizes)
             found["PyKEEN, a loop"] = peer
+    names = measure_names(options.names)
     columns = [
         Column("", "side"),
         Column("a second", "requests_per_second", ",.1f"),
@@ -159,8 +185,13 @@ def main() -> None:
     ]
     rows = [{"side": side, **each} for side, each in found.items()]
     console().print(Table("Questions answered", columns, rows).to_rich())
+    print(
+        f"{names['count']:,} names: index in {names['build_seconds']:.1f} s, type-ahead p50 "
+        f"{names['p50_ms']:.2f} ms, p99 {names['p99_ms']:.2f} ms"
+    )
     if options.json:
-        write_json(options.json, {"entities": options.entities, "dim": DIM, "sides": found})
+        sizes = {"entities": options.entities, "dim": DIM}
+        write_json(options.json, {**sizes, "sides": found, "names": names})
 
 
 if __name__ == "__main__":

@@ -208,11 +208,14 @@ def test_the_figures_of_added_entities_are_those_of_the_result_file() -> None:
 def test_the_figures_of_serving_are_those_of_the_result_file() -> None:
     text = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
     path = ROOT / "benchmarks" / "results" / "serving.json"
-    sides = json.loads(path.read_text(encoding="utf-8"))["sides"]
-    names = ("1 client", "8 clients", "64 clients", "PyKEEN")
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    sides, names = measured["sides"], ("1 client", "8 clients", "64 clients", "PyKEEN")
     for name, figures in zip(names, sides.values(), strict=True):
         times = [f"{figures[key]:.1f} ms" for key in ("p50_ms", "p99_ms")]
         assert table_row(text, name) == [f"{figures['requests_per_second']:,.0f}", *times]
+    found = measured["names"]
+    assert f"of {found['count']:,} it is made in {found['build_seconds']:.1f} s" in text
+    assert f"take less than {found['p50_ms']:.2f} ms" in text
 
 
 def test_the_figures_of_loading_are_those_of_the_result_file() -> None:
