@@ -47,6 +47,7 @@ def main() -> None:
         "preset": arguments.preset,
         "settings": settings,
         "hidden_entities": len(hidden),
+        "added_entities": len(known),
         "judged_triples": len(judged),
         "added": {},
     }
@@ -69,7 +70,7 @@ def main() -> None:
             seconds = time.process_time() - began
             result["added"][str(count)] = {
                 "triples": len(given),
-                "cpu_seconds_per_entity": seconds / len(hidden),
+                "cpu_seconds_per_entity": seconds / len(known),
                 **_judged(*added, graph.named(judged), facts),
             }
         one = np.concatenate([facts[:3] for facts in known[:1]])
@@ -95,15 +96,20 @@ def _hide(
     able = np.flatnonzero(counts >= judged + 10)
     hidden = rng.choice(able, min(len(able), round(SHARE * graph.seen_entities)), replace=False)
     hits = np.isin(ends, hidden).sum(axis=1)
+    train = graph.train[hits == 0]
     facts = rng.permutation(graph.train[hits == 1])
+    # What else they name must be left to learn from.
+    seen = np.union1d(train[:, [0, 2]], hidden)
+    facts = facts[np.isin(facts[:, [0, 2]], seen).all(axis=1) & np.isin(facts[:, 1], train[:, 1])]
     owners = np.where(np.isin(facts[:, 0], hidden), facts[:, 0], facts[:, 2])
     known, held = [], []
     for entity in hidden:
         own = facts[owners == entity]
-        held.append(own[:judged])
-        known.append(own[judged:])
+        if len(own) > judged:
+            held.append(own[:judged])
+            known.append(own[judged:])
     valid = graph.valid[~np.isin(graph.valid[:, [0, 2]], hidden).any(axis=1)]
-    rest = {"train": graph.train[hits == 0], "valid": valid}
+    rest = {"train": train, "valid": valid}
     return rest, known, np.concatenate(held), set(hidden.tolist())
 
 

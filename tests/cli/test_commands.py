@@ -173,6 +173,13 @@ def test_predict_prints_a_table_or_json(folder: Path) -> None:
     assert all(row["answer"] in text for row in rows)
 
 
+def test_a_whole_triple_has_no_candidates_to_limit(folder: Path) -> None:
+    name = pl.read_parquet(folder / "run" / "entities.parquet")["name"][0]
+    triple = ["predict", "run", name, "mother", name]
+    assert len(json.loads(run(*triple, "--json", cwd=folder).stdout)) == 1
+    assert "'?'" in run(*triple, "--in-range", cwd=folder, code=2).stderr
+
+
 def test_labels_may_come_after_training(folder: Path) -> None:
     names = pl.read_parquet(folder / "run" / "entities.parquet")["name"]
     rows = "".join(f"{name}\tnumber {n}\n" for n, name in enumerate(names))

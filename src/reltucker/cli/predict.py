@@ -77,6 +77,11 @@ def command(
         example = "reltucker predict RUN SUBJECT RELATION '?'"
         raise ReltuckerError(f"a question has three parts, one of them '?': {example}")
     elif UNKNOWN not in question:
+        if in_range or among or where:
+            raise ReltuckerError(
+                "--in-range, --among and --where limit answers, and a whole triple has none; put "
+                "'?' for what you ask for"
+            )
         scored = opened.score([question], progress=False)
         if out is not None:
             write_answers(scored, out)

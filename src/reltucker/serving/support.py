@@ -24,6 +24,10 @@ from reltucker.training import RowObjective, TrainSettings, solve
 STEPS = 20
 """Of conjugate gradients, at the most."""
 
+FACTS, FACT_NUMBERS = (100, 1_000), 200_000
+"""Of an entity in more facts, so many are drawn as their rows have this many numbers, but at least
+and at most these: somebody waits for the answer."""
+
 SMALL = 3e-3
 """How far a row is moved for a difference, relative to its length."""
 
@@ -40,9 +44,11 @@ def supporting_facts(
     relation, object, of (the entity whose row they move: subject, object or both), support."""
     objective = settings.objective_class.build(model, settings, graph)
     i, _, j = triple
+    most = min(max(FACTS[0], FACT_NUMBERS // model.core.entity_dim), FACTS[1])
     frames = []
     for entity, u in slopes(model, triple).items():
-        row = RowObjective(objective, torch.tensor([entity], device=u.device), graph.seen_entities)
+        ids = torch.tensor([entity], device=u.device)
+        row = RowObjective(objective, ids, graph.seen_entities, most)
         facts, support = influences(row, solve(row, model.E.detach()[entity][None]), u[None])
         frames.append(
             pl.DataFrame(facts.cpu().numpy(), ["i", "k", "j"], orient="row").with_columns(

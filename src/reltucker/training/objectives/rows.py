@@ -38,7 +38,7 @@ CANDIDATE_NUMBERS = 4_000_000
 FEWEST_CANDIDATES = 256
 
 MOST_ITEMS = 1_000
-"""Of an entity that stands in more triples or questions, so many are drawn."""
+"""Of entities that stand in more triples or questions, so many are drawn."""
 
 
 class RowObjective:
@@ -49,7 +49,9 @@ class RowObjective:
     mean    : (d_e,) of the entities of train, which are the first `seen` ones
     """
 
-    def __init__(self, objective: Objective, ids: Tensor, seen: int) -> None:
+    def __init__(
+        self, objective: Objective, ids: Tensor, seen: int, most: int = MOST_ITEMS
+    ) -> None:
         self.model, self.settings = objective.model, objective.settings
         self.regularizer, self.items = objective.regularizer, len(objective)
         generator = torch.Generator().manual_seed(self.settings.seed)
@@ -58,7 +60,7 @@ class RowObjective:
         place[ids] = torch.arange(len(ids), device=ids.device)
 
         touched = objective.batches.touching(ids)
-        chosen = touched[_drawn(len(touched), MOST_ITEMS, generator).to(ids.device)]
+        chosen = touched[_drawn(len(touched), most, generator).to(ids.device)]
         batch = objective.batches.take(chosen, generator)
         self.arrangement, self.question = batch.arrangement, batch.questions_of_answers()
         self.mixing = self.model.core.mixing(R[batch.arrangement.relations])
