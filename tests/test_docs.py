@@ -203,6 +203,10 @@ def test_the_figures_of_added_entities_are_those_of_the_result_file() -> None:
         f"{trained['hits@10']:.3f}",
         "",
     ]
+    large = json.loads(path.with_name("fold-in-fb15k-237.json").read_text(encoding="utf-8"))
+    *others, last = (f"{figures['mrr']:.3f}" for figures in large["added"].values())
+    assert f"MRR {', '.join(others)} and {last} with 1, 3, 10 and 30 triples each" in part
+    assert f"nine epochs) has {large['trained_with']['mrr']:.3f}" in part
 
 
 def test_the_figures_of_serving_are_those_of_the_result_file() -> None:
