@@ -102,10 +102,9 @@ def test_a_sample_of_candidates_stands_for_all(monkeypatch: pytest.MonkeyPatch) 
     assert sampled.value(at) == pytest.approx(float(whole.value(at)), rel=0.3)
 
 
-def test_of_many_facts_a_sample_stands_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_facts_a_sample_stands_for_all() -> None:
     objective = objective_of(make("complex", True), objective="one_vs_all")
-    monkeypatch.setattr(rows, "MOST_ITEMS", 3)
-    sampled = RowObjective(objective, IDS[:1], 18)
+    sampled = RowObjective(objective, IDS[:1], 18, most=3)
     items = len(objective.batches.touching(IDS[:1]))
     assert len(sampled.facts) < 2 * items
     assert float(sampled.weights.sum()) == pytest.approx(2 * items)
