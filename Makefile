@@ -35,6 +35,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 
 # Tests of the page run in a browser, and are skipped with a reason where there is none.
 $(VENV)/.browser: | $(VENV)/bin/python
+	@command -v chromium >/dev/null || echo "installing chromium for the tests of the page"
 	@command -v chromium >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 		apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 || \
 		echo "chromium cannot be installed here, so the page is not tested"
