@@ -96,6 +96,19 @@ def test_the_figures_of_before_and_after_are_those_of_the_result_file() -> None:
         assert table_row(part, name) == expected
 
 
+def test_the_figures_of_products_are_those_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    part = text.partition("## Products with all entities")[2].partition("\n## ")[0]
+    path = ROOT / "benchmarks" / "results" / "products.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    assert f"runs at {measured['matmul_2048_gflops']:.0f}." in part
+    for name, found in measured["rates"].items():
+        assert table_row(part, name) == [f"{rate:.0f}" for rate in found.values()]
+    for name, ms in measured["steps"].items():
+        ratio = f"{ms['bfloat16'] / ms['float32']:.2f}"
+        assert table_row(part, name) == [f"{ms['float32']:.0f}", f"{ms['bfloat16']:.0f}", ratio]
+
+
 def test_the_figures_of_the_first_minute_are_those_of_the_result_file() -> None:
     text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     part = text.partition("## The first minute")[2].partition("\n## ")[0]

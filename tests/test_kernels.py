@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reltucker import kernels
-from reltucker.kernels import Dropout, negatives
+from reltucker.kernels import Dropout, negatives, products
 from reltucker.kernels.compiled import mixed_key
 
 
@@ -358,3 +358,41 @@ def test_rows_are_added_one_after_the_other(dtype: torch.dtype) -> None:
     rows = torch.arange(8.0, dtype=dtype).view(4, 2)
     out = kernels.add_rows(torch.ones(3, 2, dtype=dtype), torch.tensor([2, 0, 2, 2]), rows)
     assert out.tolist() == [[3, 4], [1, 1], [11, 14]]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 90), st.integers(1, 33))
+def test_products_with_entities_are_those_of_matrices(
+    seed: int, rows: int, count: int, dim: int
+) -> None:
+    """In blocks of entities, with a last one that is smaller; bfloat16 within its eight bits."""
+    generator = torch.Generator().manual_seed(seed)
+    q = torch.randn(rows, dim, generator=generator)
+    E = torch.randn(count, dim, generator=generator)
+    d = torch.randn(rows, count, generator=generator)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "BLOCK", 32)
+        patch.setattr(products, "BLOCK_SCORES", 64)
+        for precision, bits in (("float32", 20), ("bfloat16", 6)):
+            scores = kernels.scores_into(kernels.new_scores(q, E), q, E, precision)
+            dE = torch.empty_like(E)
+            dq = kernels.gradients_into(dE, d, q, E, precision)
+            for found, a, b in ((scores, q, E.t()), (dE, d.t(), q), (dq, d, E)):
+                allowed = a.abs() @ b.abs() * 2.0**-bits + 1e-6
+                assert ((found - a @ b).abs() <= allowed).all()
+            assert scores.dtype == dE.dtype == dq.dtype == torch.float32
+
+
+def test_rows_of_scores_begin_at_whole_cache_lines_and_loops_see_what_counts_of_them() -> None:
+    buffer = torch.full((5 * kernels.padded(21),), torch.nan)
+    scores = kernels.score_rows(buffer, 5, 21)
+    assert scores.shape == (5, 21)
+    assert all(row.data_ptr() % 64 == buffer.data_ptr() % 64 for row in scores)
+    scores.copy_(torch.randn(5, 21))
+    sums, plain = kernels.RowSums.of(scores), kernels.RowSums.of(scores)
+    kernels.add_to_sums(scores, sums)
+    kernels.add_to_sums(scores.clone(memory_format=torch.contiguous_format), plain)
+    assert torch.equal(sums.total, plain.total)
+    assert torch.isfinite(sums.total).all()
+    with pytest.raises(ValueError, match="neighbouring"):
+        kernels.add_to_sums(scores.t(), kernels.RowSums.of(scores.t()))

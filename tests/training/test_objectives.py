@@ -274,6 +274,21 @@ def test_blocks_of_entities_have_the_gradients_of_one_block(
         assert torch.allclose(gradient, expected[name], atol=1e-6), name
 
 
+@pytest.mark.parametrize("changes", [c for c in OBJECTIVES if c], ids=str)
+def test_products_in_bfloat16_are_rounded_and_nothing_else(changes: dict[str, Any]) -> None:
+    model, chosen = make("complex", True), torch.arange(6)
+    for parameter in model.parameters():
+        parameter.data.mul_(2.0)  # scores that are far from equal
+    exact = step(make_objective(model, settings(**changes), graph()), chosen)
+    wanted = settings(**changes, products="bfloat16")
+    rounded = step(make_objective(model, wanted, graph()), chosen)
+    assert rounded[0] == pytest.approx(exact[0], rel=0.01)
+    for name, gradient in rounded[1].items():
+        assert gradient.dtype == torch.float32
+        error = (gradient - exact[1][name]).norm() / exact[1][name].norm()
+        assert 0.0 < error < 0.02, name
+
+
 @pytest.mark.parametrize("name", ["drt", "srt", "complex", "rescal"])
 @pytest.mark.parametrize("reciprocal", [False, True])
 @pytest.mark.parametrize("objective_name", ["negative_sampling", "one_vs_all", "k_vs_all"])

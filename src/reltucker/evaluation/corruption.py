@@ -19,6 +19,7 @@ import torch
 from reltucker.errors import ScoreError
 from reltucker.evaluation.ranking import ENTITY_DIRECTIONS, EntityDirection, block_of
 from reltucker.graph import COLUMNS, IntArray, KnowledgeGraph
+from reltucker.kernels import padded, score_rows, scores_into
 from reltucker.model import RelationalTucker
 
 TRUE, RIVAL, IN_RANGE, ANY = range(4)
@@ -129,10 +130,10 @@ def _rivals(
     given, _, asked = COLUMNS[direction]
     size = graph.seen_entities
     index, device = graph.answers(direction), model.E.device
-    candidates = model.candidates(direction)[:size].t()
+    candidates = model.candidates(direction)[:size]
     order = np.argsort(triples[:, 1], kind="stable")
     block = block_of(size)
-    buffer = model.E.new_empty(min(block, len(order)), size)
+    buffer = model.E.new_empty(min(block, len(order)) * padded(size))
     made = triples.copy()
     for begin in range(0, len(order), block):
         rows = order[begin : begin + block]
@@ -143,7 +144,7 @@ def _rivals(
         )
         queries = model.queries(direction, first, relations)
         with torch.no_grad():
-            scores = torch.mm(queries, candidates, out=buffer[: len(rows)])
+            scores = scores_into(score_rows(buffer, len(rows), size), queries, candidates)
         scores[facts.rows[known], facts.answers[known]] = -torch.inf
         values, chosen = (t.cpu().numpy() for t in scores.max(dim=1))
         if np.isnan(values).any() or np.isposinf(values).any():

@@ -13,7 +13,7 @@ from reltucker.errors import ScoreError
 from reltucker.evaluation.metrics import Metrics
 from reltucker.evaluation.protocols import PROTOCOLS, Protocol
 from reltucker.graph import COLUMNS, KnowledgeGraph, SplitName
-from reltucker.kernels import rank_by_counting
+from reltucker.kernels import padded, rank_by_counting, score_rows, scores_into
 from reltucker.model import RelationalTucker
 
 EntityDirection = Literal["object", "subject"]
@@ -75,11 +75,13 @@ def rank_split(
     `advance` is called with the number of queries done since the last call.
     Raises ScoreError when a score is NaN or infinite.
     """
-    buffer = model.E.new_empty(block_of(len(model.E)), len(model.E))
+    entities = len(model.E)
+    buffer = model.E.new_empty(block_of(entities) * padded(entities))
 
     def scores(direction: EntityDirection, given: Tensor, relations: Tensor) -> Iterator[Tensor]:
         vectors = model.queries(direction, given, relations)
-        yield torch.mm(vectors, model.candidates(direction).t(), out=buffer[: len(vectors)])
+        scored = score_rows(buffer, len(vectors), entities)
+        yield scores_into(scored, vectors, model.candidates(direction))
 
     triples = graph.split(split) if triples is None else triples
     return _rank(scores, 1, model.E.device, graph, split, triples, advance)[0]

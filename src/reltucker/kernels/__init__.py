@@ -19,6 +19,14 @@ from reltucker.kernels.losses import (
 )
 from reltucker.kernels.negatives import draw_candidates
 from reltucker.kernels.patterns import contract
+from reltucker.kernels.products import (
+    Precision,
+    gradients_into,
+    new_scores,
+    padded,
+    score_rows,
+    scores_into,
+)
 from reltucker.kernels.ranking import rank_by_counting, rank_reference
 from reltucker.kernels.rows import adagrad_rows, add_rows, number_rows
 from reltucker.kernels.sampled import Entries, sampled_softmax, scatter_gradient
@@ -28,6 +36,7 @@ __all__ = [
     "Dropout",
     "Entries",
     "Loss",
+    "Precision",
     "RowSums",
     "Targets",
     "adagrad_rows",
@@ -41,15 +50,20 @@ __all__ = [
     "gated_backward",
     "gated_forward",
     "gather_dropped",
+    "gradients_into",
     "grouped_outer_products",
     "grouped_products",
     "has_loops",
     "mask_rows",
+    "new_scores",
     "number_rows",
+    "padded",
     "rank_by_counting",
     "rank_reference",
     "sampled_softmax",
     "scatter_gradient",
+    "score_rows",
+    "scores_into",
     "shared_softmax",
     "softmax_gradient",
     "sparse_mixing_backward",

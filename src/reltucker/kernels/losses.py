@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reltucker.kernels.compiled import compiled, has_loops, run, share_of, spread
+from reltucker.kernels.compiled import compiled, has_loops, run, share_of, spread, whole_rows
 
 Loss = Literal["softmax", "binary"]
 
@@ -66,7 +66,7 @@ def add_to_sums(scores: Tensor, sums: RowSums) -> None:
     """Take a block of scores in."""
     largest, total = sums.largest, sums.total
     if has_loops(scores):
-        run(_sums, _sums_spread, scores, largest, total)
+        run(_sums, _sums_spread, *whole_rows(scores), largest, total)
         return
     greater = torch.maximum(largest, scores.amax(dim=1))
     total.mul_((largest - greater).exp()).add_((scores - greater.unsqueeze(1)).exp().sum(dim=1))
@@ -81,9 +81,9 @@ def softmax_gradient(
     starts, answers, weights = targets.starts, targets.answers, targets.weights
     smoothing, count = targets.smoothing, targets.count
     if has_loops(scores):
-        tensors = (scores, sums.largest, sums.total, starts, answers, weights, losses)
+        tensors = (sums.largest, sums.total, starts, answers, weights, losses)
         numbers = (block.start, count, known, np.float32(smoothing))
-        run(_softmax, _softmax_spread, *numbers, *tensors)
+        run(_softmax, _softmax_spread, *numbers, *whole_rows(scores), *tensors)
         return
     if not known:
         add_to_sums(scores, sums)
@@ -102,8 +102,9 @@ def binary_gradient(scores: Tensor, block: slice, targets: Targets, losses: Tens
     starts, answers, weights = targets.starts, targets.answers, targets.weights
     smoothing, count = targets.smoothing, targets.count
     if has_loops(scores):
-        tensors = (scores, starts, answers, weights, losses)
-        run(_binary, _binary_spread, block.start, count, np.float32(smoothing), *tensors)
+        numbers = (block.start, count, np.float32(smoothing))
+        tensors = (starts, answers, weights, losses)
+        run(_binary, _binary_spread, *numbers, *whole_rows(scores), *tensors)
         return
     row, column, inside = targets.of_block(block)
     target = (1.0 - smoothing) * inside.to(weights)
@@ -124,7 +125,7 @@ def shared_softmax(own: Tensor, scores: Tensor, columns: Tensor, weights: Tensor
     """
     if has_loops(scores):
         losses = torch.empty_like(own)
-        run(_shared, _shared_spread, own, scores, columns, weights, losses)
+        run(_shared, _shared_spread, own, *whole_rows(scores), columns, weights, losses)
         return losses
     among = torch.nonzero(columns >= 0).squeeze(1)
     scores[among, columns[among]] = -torch.inf
@@ -139,10 +140,10 @@ def shared_softmax(own: Tensor, scores: Tensor, columns: Tensor, weights: Tensor
 
 
 @compiled
-def _sums(chunk: int, chunks: int, scores: Any, largest: Any, total: Any) -> None:
+def _sums(chunk: int, chunks: int, scores: Any, width: int, largest: Any, total: Any) -> None:
     begin, end = share_of(scores.shape[0], chunk, chunks)
     for b in range(begin, end):
-        s = scores[b]
+        s = scores[b, :width]
         greater = _largest_of(s, largest[b])
         added = np.float32(0)
         for j in range(s.size):
@@ -169,6 +170,7 @@ def _softmax(
     known: bool,
     smoothing: np.float32,
     scores: Any,
+    width: int,
     largest: Any,
     total: Any,
     starts: Any,
@@ -178,7 +180,7 @@ def _softmax(
 ) -> None:
     first_row, last_row = share_of(scores.shape[0], chunk, chunks)
     for b in range(first_row, last_row):
-        s = scores[b]
+        s = scores[b, :width]
         first, last = _part_of(answers, starts[b], starts[b + 1], begin, begin + s.size)
         share = (np.float32(1) - smoothing) / np.float32(starts[b + 1] - starts[b])
         floor = smoothing / np.float32(count)
@@ -212,6 +214,7 @@ def _binary(
     count: int,
     smoothing: np.float32,
     scores: Any,
+    width: int,
     starts: Any,
     answers: Any,
     weights: Any,
@@ -219,7 +222,7 @@ def _binary(
 ) -> None:
     first_row, last_row = share_of(scores.shape[0], chunk, chunks)
     for b in range(first_row, last_row):
-        s = scores[b]
+        s = scores[b, :width]
         first, last = _part_of(answers, starts[b], starts[b + 1], begin, begin + s.size)
         target = np.float32(1) - smoothing
         floor = smoothing / np.float32(count)
@@ -241,11 +244,18 @@ def _binary_spread(chunks: int, *arguments: Any) -> None:
 
 @compiled
 def _shared(
-    chunk: int, chunks: int, own: Any, scores: Any, columns: Any, weights: Any, losses: Any
+    chunk: int,
+    chunks: int,
+    own: Any,
+    scores: Any,
+    width: int,
+    columns: Any,
+    weights: Any,
+    losses: Any,
 ) -> None:
     begin, end = share_of(scores.shape[0], chunk, chunks)
     for b in range(begin, end):
-        s, column = scores[b], columns[b]
+        s, column = scores[b, :width], columns[b]
         if column >= 0:
             s[column] = np.float32(-np.inf)
         largest = _largest_of(s, own[b])

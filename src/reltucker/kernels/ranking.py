@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reltucker.kernels.compiled import compiled, has_loops, run, share_of, spread
+from reltucker.kernels.compiled import compiled, has_loops, run, share_of, spread, whole_rows
 
 
 def rank_by_counting(
@@ -33,8 +33,8 @@ def rank_by_counting(
     """
     if has_loops(scores):
         ranks = torch.empty((len(rows), 3), dtype=torch.float64)
-        tensors = (scores, rows, targets, starts, counts, answers, splits, ranks)
-        run(_rank, _rank_spread, seen, *tensors)
+        tensors = (rows, targets, starts, counts, answers, splits, ranks)
+        run(_rank, _rank_spread, seen, *whole_rows(scores), *tensors)
         return ranks
     return rank_reference(scores, rows, targets, seen, starts, counts, answers, splits)
 
@@ -84,6 +84,7 @@ def _rank(
     chunks: int,
     seen: int,
     scores: Any,
+    width: int,
     rows: Any,
     targets: Any,
     starts: Any,
@@ -96,7 +97,7 @@ def _rank(
     for m in range(begin, end):
         row = rows[m]
         target = targets[m]
-        s = scores[row]
+        s = scores[row, :width]
         own = s[target]
         prefix, broken = _above(s[:seen], own)
         rest, broken_too = _above(s[seen:], own)

@@ -12,6 +12,7 @@ import torch
 from reltucker.errors import ReltuckerError, ScoreError
 from reltucker.evaluation import Calibration, plausibilities
 from reltucker.graph import Direction, KnowledgeGraph
+from reltucker.kernels import padded, score_rows, scores_into
 from reltucker.model import RelationalTucker
 from reltucker.progress import track
 from reltucker.serving.best import Best, rows_at_once
@@ -194,7 +195,7 @@ def _search(
     longest = table.norm(dim=1).max()
     table = torch.cat([table, table.new_ones(len(table), 1)], dim=1)
     block = rows_at_once(len(asked), table.shape[1])
-    buffer = table.new_empty(min(block, len(given)), len(asked))
+    buffer = table.new_empty(min(block, len(given)) * padded(len(asked)))
     for begin in range(0, len(given), block):
         ids = given[begin : begin + block]
         rows = torch.from_numpy(ids).to(device)
@@ -208,7 +209,7 @@ def _search(
         if kept.any():
             ids, rows = ids[kept], rows[kept]
             queries = torch.cat([queries, shift.unsqueeze(1)], dim=1)[kept]
-            scores = torch.mm(queries, table.t(), out=buffer[: len(queries)])
+            scores = scores_into(score_rows(buffer, len(queries), len(asked)), queries, table)
             facts = index.rows(index.key(ids, np.full(len(ids), relation)))
             counted = (facts.splits < 2) | (not held_out)
             gone = [(facts.rows[counted], facts.answers[counted])]

@@ -10,6 +10,7 @@ import torch
 from reltucker.errors import ReltuckerError, ScoreError
 from reltucker.evaluation import Calibration
 from reltucker.graph import COLUMNS, Direction, KnowledgeGraph
+from reltucker.kernels import new_scores, scores_into
 from reltucker.model import RelationalTucker
 from reltucker.serving.candidates import Limits, located
 from reltucker.serving.naming import POSITIONS, find_id
@@ -104,7 +105,7 @@ def answer(
 
             first, second = (torch.from_numpy(column).to(device) for column in pairs.T.copy())
             queries = model.queries(direction, first, second)
-            scores = queries @ table.t()
+            scores = scores_into(new_scores(queries, table), queries, table)
             if not torch.isfinite(scores).all():
                 raise ScoreError(
                     "the model gives scores that are not finite numbers; train it again"

@@ -20,6 +20,7 @@ from pydantic import (
 from reltucker.atomic import write_text
 from reltucker.choices import PresetName
 from reltucker.errors import RecipeError
+from reltucker.kernels import Precision
 from reltucker.model import CORES
 from reltucker.training.objectives import OBJECTIVES, REGULARIZERS, Objective
 
@@ -127,6 +128,10 @@ class TrainSettings(_Settings):
     )
     score_megabytes: int = Field(
         256, ge=1, description="one_vs_all, k_vs_all: how large a block of scores may be"
+    )
+    products: Precision = Field(
+        "float32",
+        description="of queries and entities; bfloat16 is faster where processors know it",
     )
     optimizer: Literal["adagrad", "adam"] = Field("adagrad")
     learning_rate: float = Field(0.1, gt=0, description="of the optimiser")
@@ -336,6 +341,7 @@ def refuse_idle(recipe: Recipe) -> None:
         ("plateau_patience", train.schedule == "plateau", "train.schedule = 'plateau'"),
         ("negatives", draws, "train.objective = 'negative_sampling', or train.sampled_epochs"),
         ("sampled_weights", train.sampled_epochs > 0, "train.sampled_epochs"),
+        ("products", not train.objective_class.by_rows, "candidates that questions share"),
         ("orthogonality", has_matrices, "a core with mixing matrices, such as drt"),
         ("max_density", learns_pattern, "a core that learns which entries exist, such as srt"),
     ]

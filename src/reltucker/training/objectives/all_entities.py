@@ -14,7 +14,17 @@ from torch import Tensor
 
 from reltucker.errors import RecipeError
 from reltucker.graph import KnowledgeGraph
-from reltucker.kernels import RowSums, Targets, add_to_sums, binary_gradient, softmax_gradient
+from reltucker.kernels import (
+    RowSums,
+    Targets,
+    add_to_sums,
+    binary_gradient,
+    gradients_into,
+    padded,
+    score_rows,
+    scores_into,
+    softmax_gradient,
+)
 from reltucker.model import RelationalTucker
 from reltucker.training.objectives.batches import Batch, Batches, QuestionBatches, TripleBatches
 from reltucker.training.objectives.entities import EntityRows
@@ -105,49 +115,47 @@ class OneVsAll(Objective):
         answers: Tensor,
         candidates: Tensor,
     ) -> tuple[Tensor, Tensor]:
+        precision = self.settings.products
         if self.is_sampled:
             stands_for = self.population if self.settings.sampled_weights == "all" else None
-            return judge_sample(batch, queries, entities, answers, candidates, stands_for)
+            return judge_sample(
+                batch, queries, entities, answers, candidates, stands_for, precision
+            )
         E, count = entities.matrix, len(entities.matrix)
         smoothing = self.settings.label_smoothing
         targets = Targets(batch.starts, answers, batch.weights, smoothing, count)
         losses = torch.zeros(len(queries), dtype=torch.float64, device=queries.device)
-        sums, buffer = RowSums.of(queries), self._buffer(queries)
-        width = len(buffer) // len(queries)
+        sums, (buffer, width) = RowSums.of(queries), self._buffer(queries)
         blocks = [slice(begin, min(begin + width, count)) for begin in range(0, count, width)]
 
         def scores_of(block: slice) -> Tensor:
-            part = buffer[: len(queries) * (block.stop - block.start)].view(len(queries), -1)
-            return torch.mm(queries, E[block].t(), out=part)
+            part = score_rows(buffer, len(queries), block.stop - block.start)
+            return scores_into(part, queries, E[block], precision)
 
         softmax, known = self.settings.loss == "softmax", len(blocks) > 1
         if softmax and known:
             for block in blocks:
                 add_to_sums(scores_of(block), sums)
-        dq = torch.empty_like(queries)
+        dq = torch.zeros_like(queries)
         for block in blocks:
             scores = scores_of(block)  # and then their gradient
             if softmax:
                 softmax_gradient(scores, block, targets, sums, losses, known)
             else:
                 binary_gradient(scores, block, targets, losses)
-            torch.mm(scores.t(), queries, out=entities.gradient[block])
-            if block.start == 0:
-                torch.mm(scores, E[block], out=dq)
-            else:
-                dq.addmm_(scores, E[block])
+            dq += gradients_into(entities.gradient[block], scores, queries, E[block], precision)
         if softmax:
             losses += batch.weights.double() * sums.logarithms()
         return losses, dq
 
-    def _buffer(self, queries: Tensor) -> Tensor:
-        """For a block of scores; it lives as long as the run."""
-        wanted = len(queries) * self.population
+    def _buffer(self, queries: Tensor) -> tuple[Tensor, int]:
+        """For a block of scores, which lives as long as the run, and how many entities it takes."""
         limit = int(self.settings.score_megabytes * 2**20) // queries.element_size()
-        size = min(wanted, max(limit, len(queries)))
+        width = min(self.population, max(1, limit // len(queries)))
+        size = len(queries) * padded(width)
         if len(self._scores) < size:
             self._scores = queries.new_empty(size)
-        return self._scores[:size]
+        return self._scores, width
 
 
 class KvsAll(OneVsAll):

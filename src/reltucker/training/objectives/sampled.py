@@ -20,10 +20,14 @@ from reltucker.errors import RecipeError
 from reltucker.graph import KnowledgeGraph
 from reltucker.kernels import (
     Entries,
+    Precision,
     draw_candidates,
+    gradients_into,
     has_loops,
+    new_scores,
     sampled_softmax,
     scatter_gradient,
+    scores_into,
     shared_softmax,
 )
 from reltucker.model import RelationalTucker
@@ -124,14 +128,16 @@ class SharedNegatives(NegativeSampling):
         candidates: Tensor,
     ) -> tuple[Tensor, Tensor]:
         true, others = entities.rows(answers), entities.rows(candidates)
-        scores = torch.mm(queries, others.t())
+        precision = self.settings.products
+        scores = scores_into(new_scores(queries, others), queries, others, precision)
         own = (queries * true).sum(dim=1)
         losses = shared_softmax(own, scores, places_of(answers, candidates), batch.weights)
-        chosen = own.unsqueeze(1)
+        chosen, d_others = own.unsqueeze(1), torch.empty_like(others)
+        dq = gradients_into(d_others, scores, queries, others, precision)
         entities.gradient.zero_()
-        entities.add(candidates, scores.t() @ queries)
+        entities.add(candidates, d_others)
         entities.add(answers, chosen * queries)
-        return losses, torch.addmm(chosen * true, scores, others)
+        return losses, dq.addcmul_(chosen, true)
 
     def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> Gradient:
         return Objective._entity_gradient(self, entities, places, rows)
@@ -166,6 +172,7 @@ def judge_sample(
     answers: Tensor,
     candidates: Tensor,
     population: int | None,
+    precision: Precision,
 ) -> tuple[Tensor, Tensor]:
     """Questions with all of their answers against n drawn entities that stand for all N, or where
     there is no N, for themselves (N = n below).
@@ -178,7 +185,7 @@ def judge_sample(
     gradient for the queries (Q, d_e); that for the entities is added to theirs.
     """
     others = entities.rows(candidates)  # (n, d_e)
-    scores = torch.mm(queries, others.t())  # (Q, n)
+    scores = scores_into(new_scores(queries, others), queries, others, precision)  # (Q, n)
     question = batch.questions_of_answers()  # (A,)
     place = places_of(answers, candidates)
     among = place >= 0
@@ -194,8 +201,9 @@ def judge_sample(
     pull = weights * torch.exp(wrong - total)
     push = torch.zeros_like(batch.weights).index_add_(0, question, pull)
     scores.sub_(sums.unsqueeze(1)).exp_().mul_(push.unsqueeze(1))
+    d_others = torch.empty_like(others)
+    dq = gradients_into(d_others, scores, queries, others, precision)
     entities.gradient.zero_()
-    entities.add(candidates, scores.t() @ queries)
+    entities.add(candidates, d_others)
     entities.add(answers, q.mul_(-pull.unsqueeze(1)))
-    dq = scores @ others
     return losses, dq.index_add_(0, question, e_answers.mul_(-pull.unsqueeze(1)))
