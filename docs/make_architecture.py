@@ -20,6 +20,7 @@ ORDER = (
     "model",
     "evaluation",
     "training",
+    "distributed",
     "search",
     "serving",
     "run",
@@ -27,7 +28,7 @@ ORDER = (
     "cli",
 )
 """The rooms; each may import those before it."""
-COMMON = ("atomic", "choices", "errors", "progress")
+COMMON = ("atomic", "choices", "errors", "peers", "progress")
 """Single files that every room may import, and that import no room."""
 
 ROW = 34

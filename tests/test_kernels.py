@@ -190,9 +190,15 @@ def test_rank_kernel_equals_its_torch_reference(seed: int, seen: int, broken: bo
     )
     ranks = kernels.rank_by_counting(*arguments)
     assert torch.equal(torch.isnan(ranks).any(dim=1), (arguments[1] == 1) & broken)
-    assert torch.equal(
-        torch.nan_to_num(ranks), torch.nan_to_num(kernels.rank_reference(*arguments))
-    )
+    scores, rows, targets, *rest = arguments
+    own = scores[rows, targets]
+    for counting in (kernels.count_above, kernels.count_reference):
+        for cut in (0, 4, 9):  # counts of parts of the entities are added
+            counted = torch.zeros(7, 3, dtype=torch.float64)
+            for first, last in ((0, cut), (cut, 9)):
+                counted += counting(scores[:, first:last], own, first, rows, targets, *rest)
+            found = kernels.ranks_of(counted)
+            assert torch.equal(torch.nan_to_num(found), torch.nan_to_num(ranks))
 
 
 def loss_of(

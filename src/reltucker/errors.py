@@ -17,6 +17,10 @@ class RunError(ReltuckerError):
     """A run folder that is missing, damaged, or in a state that does not allow the request."""
 
 
+class PeersError(RunError):
+    """Another process of the same training that is gone, or does not answer."""
+
+
 class EndedTooEarlyError(RunError):
     """A training that was ended before there was anything to keep."""
 

@@ -13,7 +13,7 @@ from reltucker.errors import ScoreError
 from reltucker.evaluation.metrics import Metrics
 from reltucker.evaluation.protocols import PROTOCOLS, Protocol
 from reltucker.graph import COLUMNS, KnowledgeGraph, SplitName
-from reltucker.kernels import padded, rank_by_counting, score_rows, scores_into
+from reltucker.kernels import count_above, padded, ranks_of, score_rows, scores_into
 from reltucker.model import RelationalTucker
 
 EntityDirection = Literal["object", "subject"]
@@ -75,16 +75,16 @@ def rank_split(
     `advance` is called with the number of queries done since the last call.
     Raises ScoreError when a score is NaN or infinite.
     """
-    entities = len(model.E)
-    buffer = model.E.new_empty(block_of(entities) * padded(entities))
+    held = len(model.E)
+    buffer = model.E.new_empty(block_of(model.entities) * padded(held))
 
     def scores(direction: EntityDirection, given: Tensor, relations: Tensor) -> Iterator[Tensor]:
         vectors = model.queries(direction, given, relations)
-        scored = score_rows(buffer, len(vectors), entities)
+        scored = score_rows(buffer, len(vectors), held)
         yield scores_into(scored, vectors, model.candidates(direction))
 
     triples = graph.split(split) if triples is None else triples
-    return _rank(scores, 1, model.E.device, graph, split, triples, advance)[0]
+    return _rank(scores, 1, model, graph, split, triples, advance)[0]
 
 
 def rank_weighted_sums(
@@ -98,7 +98,6 @@ def rank_weighted_sums(
 ) -> list[Ranking]:
     """As `rank_split`, by sums of the scores of models (P) with the weights (C, P): a ranking for
     each row of weights. Every model is asked once."""
-    device = models[0].E.device
     factors = torch.from_numpy(weights).to(models[0].E)
 
     def scores(direction: EntityDirection, given: Tensor, relations: Tensor) -> Iterator[Tensor]:
@@ -109,7 +108,7 @@ def rank_weighted_sums(
         for row in factors:
             yield torch.mv(parts.flatten(1).t(), row, out=summed.view(-1)).view_as(summed)
 
-    return _rank(scores, len(weights), device, graph, split, triples, advance)
+    return _rank(scores, len(weights), models[0], graph, split, triples, advance)
 
 
 def sampled(triples: npt.NDArray[np.int32], count: int, seed: int = 0) -> npt.NDArray[np.int32]:
@@ -128,7 +127,7 @@ def block_of(entities: int) -> int:
 def _rank(
     scores: Scores,
     count: int,
-    device: torch.device,
+    model: RelationalTucker,
     graph: KnowledgeGraph,
     split: SplitName,
     triples: npt.NDArray[np.int32],
@@ -137,14 +136,14 @@ def _rank(
     """The `count` rankings by what `scores` yields."""
     ranks = np.empty((count, 2, len(triples), len(PROTOCOLS)))
     for number, direction in enumerate(ENTITY_DIRECTIONS):
-        _rank_direction(scores, device, graph, split, triples, direction, ranks[:, number], advance)
+        _rank_direction(scores, model, graph, split, triples, direction, ranks[:, number], advance)
     seen = graph.is_seen(triples)
     return [Ranking(triples, each, seen) for each in ranks]
 
 
 def _rank_direction(
     scores: Scores,
-    device: torch.device,
+    model: RelationalTucker,
     graph: KnowledgeGraph,
     split: SplitName,
     triples: npt.NDArray[np.int32],
@@ -166,6 +165,8 @@ def _rank_direction(
     query_of = np.cumsum(fresh) - 1
     queries = ordered[fresh]
     known_starts, known_counts = index.ranges(index.query_of(queries))
+
+    device = model.E.device
 
     def tensor(values: npt.NDArray[Any]) -> Tensor:
         return torch.from_numpy(values).to(device)
@@ -194,7 +195,7 @@ def _rank_direction(
             known_splits,
         )
         for number, scored in enumerate(scores(direction, tensor(first), tensor(relation))):
-            result = rank_by_counting(scored, *rest).cpu()
+            result = _ranks(model, scored, *rest).cpu()
             if not torch.isfinite(result).all():
                 raise ScoreError(
                     "the model gives scores that are not finite numbers (NaN or infinity), so no "
@@ -203,3 +204,15 @@ def _rank_direction(
             ranks[number, order[asked_rows]] = result.numpy()
         if advance is not None:
             advance(asked_rows.stop - asked_rows.start)
+
+
+def _ranks(
+    model: RelationalTucker, scores: Tensor, rows: Tensor, targets: Tensor, *known: Any
+) -> Tensor:
+    """As `rank_by_counting`, by the scores of all entities, of which each process has its share."""
+    place = targets - model.held.start
+    here = (place >= 0) & (place < scores.shape[1])
+    own = torch.where(here, scores[rows, torch.where(here, place, 0)], 0.0)
+    own = model.peers.total(own)
+    counted = count_above(scores, own, model.held.start, rows, targets, *known)
+    return ranks_of(model.peers.total(counted))

@@ -27,7 +27,7 @@ from reltucker.kernels.products import (
     score_rows,
     scores_into,
 )
-from reltucker.kernels.ranking import rank_by_counting, rank_reference
+from reltucker.kernels.ranking import count_above, count_reference, rank_by_counting, ranks_of
 from reltucker.kernels.rows import adagrad_rows, add_rows, number_rows
 from reltucker.kernels.sampled import Entries, sampled_softmax, scatter_gradient
 from reltucker.kernels.sparse import sparse_mixing_backward, sparse_mixing_forward
@@ -46,6 +46,8 @@ __all__ = [
     "arrange",
     "binary_gradient",
     "contract",
+    "count_above",
+    "count_reference",
     "draw_candidates",
     "gated_backward",
     "gated_forward",
@@ -59,7 +61,7 @@ __all__ = [
     "number_rows",
     "padded",
     "rank_by_counting",
-    "rank_reference",
+    "ranks_of",
     "sampled_softmax",
     "scatter_gradient",
     "score_rows",

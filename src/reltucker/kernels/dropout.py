@@ -1,6 +1,6 @@
 """Dropout masks that are a function of a key, so that nothing is stored for the backward pass."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numba
@@ -25,15 +25,31 @@ Mask = tuple[np.uint32, np.uint32, np.uint32, np.float32]
 
 @dataclass(frozen=True)
 class Dropout:
-    """A mask over positions 0, 1, 2, ...: zero with probability `rate`, else 1 / (1 - rate)."""
+    """A mask over positions 0, 1, 2, ...: zero with probability `rate`, else 1 / (1 - rate).
+
+    For a part of a larger tensor: its rows, along the first dimension, are `rows` of `count`.
+    """
 
     rate: float
     key: int
+    rows: Tensor | None = field(default=None, compare=False)
+    count: int = 0
 
     @classmethod
     def none(cls) -> "Dropout":
         """The mask that keeps everything."""
         return cls(0.0, 0)
+
+    def of_rows(self, rows: Tensor, count: int) -> "Dropout":
+        """The same mask for some rows of a tensor that has `count`."""
+        return replace(self, rows=rows, count=count)
+
+    def repeated(self, times: int) -> "Dropout":
+        """For so many tensors of this kind, one below the other."""
+        if self.rows is None:
+            return self
+        rows = torch.cat([self.rows + number * self.count for number in range(times)])
+        return self.of_rows(rows, times * self.count)
 
     def for_loops(self) -> Mask:
         """What the compiled loops need."""
@@ -44,6 +60,9 @@ class Dropout:
         """The explicit mask for a tensor, where the loops do not serve."""
         if self.rate == 0.0:
             return torch.ones_like(like)
+        if self.rows is not None:
+            whole = Dropout(self.rate, self.key).mask(like.new_empty(self.count, *like.shape[1:]))
+            return whole[self.rows]
         generator = torch.Generator(like.device).manual_seed(self.key)
         kept = torch.empty_like(like).bernoulli_(1.0 - self.rate, generator=generator)
         return kept.div_(1.0 - self.rate)
@@ -53,6 +72,12 @@ def apply_dropout(x: Tensor, dropout: Dropout, out: Tensor | None = None) -> Ten
     """x times the mask. The backward pass is the same call on the gradient."""
     if not has_loops(x):
         return torch.mul(x, dropout.mask(x), out=out)
+    if dropout.rows is not None:
+        if out is not x:
+            out = torch.empty_like(x) if out is None else out
+            out.copy_(x)
+        mask_rows(out.flatten(1), dropout.rows, dropout)
+        return out
     rows = x.view(-1, x.shape[-1])
     if out is x:
         mask_rows(rows, None, dropout)

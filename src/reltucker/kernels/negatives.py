@@ -9,14 +9,18 @@ from torch import Tensor
 from reltucker.kernels.compiled import compiled, mixed_key
 
 
-def draw_candidates(true: Tensor, count: int, population: int, key: int) -> Tensor:
+def draw_candidates(
+    true: Tensor, count: int, population: int, key: int, rows: Tensor | None = None
+) -> Tensor:
     """(B,) true numbers to (B, 1 + count): the true one, then `count` others below `population`.
 
     The others of a row are distinct, never the true one, and uniform (Floyd's algorithm, so that
-    no permutation of the population is made). The result is a function of `key`.
+    no permutation of the population is made). The result is a function of `key`, and of the
+    numbers of the rows (B,), where these are some of many.
     """
+    numbers = np.arange(len(true)) if rows is None else rows.cpu().numpy()
     out = np.empty((len(true), 1 + count), dtype=np.int64)
-    _floyd(true.cpu().numpy(), population, np.uint64(mixed_key(key)), out)
+    _floyd(true.cpu().numpy(), numbers, population, np.uint64(mixed_key(key)), out)
     return torch.from_numpy(out).to(true.device)
 
 
@@ -25,8 +29,7 @@ SCAN_BELOW = 64
 
 
 @compiled
-def _floyd(true: Any, population: int, key: np.uint64, out: Any) -> None:
-    state = key
+def _floyd(true: Any, rows: Any, population: int, key: np.uint64, out: Any) -> None:
     count = out.shape[1] - 1
     slots = 4
     while slots < 4 * count and count > SCAN_BELOW:
@@ -34,6 +37,7 @@ def _floyd(true: Any, population: int, key: np.uint64, out: Any) -> None:
     table = np.empty(slots, dtype=np.int64)
     for b in range(out.shape[0]):
         out[b, 0] = true[b]
+        state = key + np.uint64(rows[b] * count) * np.uint64(0x9E3779B97F4A7C15)
         # One number fewer where the true one is among them; those from it on move up by one below.
         size = population - 1 if true[b] < population else population
         for slot in range(slots):

@@ -32,6 +32,18 @@ class Arrangement:
         order, relations, index, starts = arrange(rows, asks_subject, count)
         return cls(order, relations, index, starts, int(starts[1, 0]))
 
+    def part(self, questions: Tensor) -> "tuple[Arrangement, Tensor]":
+        """Some of the questions, by their ascending numbers; with them the numbers of the relations
+        that they need among those of all."""
+        needed, index = torch.unique(self.index[questions], return_inverse=True)
+        objects = int((questions < self.objects).sum())
+        parts = (index[:objects], index[objects:])
+        sizes = torch.stack([torch.bincount(part, minlength=len(needed)) for part in parts])
+        starts = torch.nn.functional.pad(torch.cumsum(sizes, 1), (1, 0))
+        starts[1] += objects
+        order = self.order[questions]
+        return Arrangement(order, self.relations[needed], index, starts, objects), needed
+
     def undone(self, ordered: Tensor) -> Tensor:
         """What stands in this order (Q, ...), in the caller's."""
         restored = torch.empty_like(ordered)

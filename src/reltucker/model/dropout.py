@@ -45,5 +45,17 @@ class QueryDropout:
     queries: Dropout = NONE
     """On the queries."""
 
+    def of_part(
+        self, questions: Tensor, asked: int, relations: Tensor, known: int
+    ) -> "QueryDropout":
+        """The same masks for some questions, by their numbers among `asked`, with some of the
+        distinct relations, by their numbers among `known`."""
+        return QueryDropout(
+            relations=self.relations.of_rows(relations, known),
+            mixing=self.mixing.of_rows(relations, known),
+            given=self.given.of_rows(questions, asked),
+            queries=self.queries.of_rows(questions, asked),
+        )
+
 
 NO_DROPOUT = QueryDropout()

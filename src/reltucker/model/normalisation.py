@@ -1,16 +1,20 @@
 """Batch normalisation of queries, as in TuckER."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from reltucker.peers import ALONE, Peers
 
 
 class QueryNorm(nn.Module):
     """Normalises the given entity's row before, and the query after the product with M_k."""
 
-    def __init__(self, entity_dim: int) -> None:
+    def __init__(self, entity_dim: int, peers: Peers = ALONE) -> None:
         super().__init__()
+        self.peers = peers
         self.before = nn.BatchNorm1d(entity_dim)
         self.after = nn.BatchNorm1d(entity_dim)
 
@@ -41,11 +45,25 @@ class QueryNorm(nn.Module):
 
     def given(self, rows: Tensor) -> Tensor:
         """Rows of given entities (B, d_e)."""
-        return _normalised(self.before, rows)
+        return self._normalised(self.before, rows)
 
     def query(self, queries: Tensor) -> Tensor:
         """Queries (B, d_e)."""
-        return _normalised(self.after, queries)
+        return self._normalised(self.after, queries)
+
+    def _normalised(self, norm: nn.BatchNorm1d, rows: Tensor) -> Tensor:
+        count = len(rows)
+        if norm.training and self.peers.size > 1:
+            count = int(self.peers.total(torch.tensor(count, device=rows.device)))
+        # A single row has no variance: it is normalised as in evaluation.
+        if norm.training and count < 2:
+            return torch.nn.functional.batch_norm(
+                rows, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
+            )
+        if norm.training and self.peers.size > 1:
+            return _together(norm, rows, count, self.peers)
+        normalised: Tensor = norm(rows)
+        return normalised
 
     def query_scale(self) -> Tensor:
         """What a query is multiplied with in evaluation (d_e,)."""
@@ -64,14 +82,44 @@ class QueryNorm(nn.Module):
         return sum(int(torch.count_nonzero(p)) for p in self.parameters())
 
 
-def _normalised(norm: nn.BatchNorm1d, rows: Tensor) -> Tensor:
-    # A single row has no variance: it is normalised as in evaluation.
-    if norm.training and len(rows) < 2:
-        return torch.nn.functional.batch_norm(
-            rows, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps
-        )
-    normalised: Tensor = norm(rows)
-    return normalised
+def _together(norm: nn.BatchNorm1d, rows: Tensor, count: int, peers: Peers) -> Tensor:
+    """The normalisation of `count` rows in training, of which this process has some."""
+    apply: Callable[..., tuple[Tensor, Tensor, Tensor]] = _Standardised.apply
+    standard, mean, variance = apply(rows, count, norm.eps, peers)
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    assert norm.num_batches_tracked is not None
+    assert norm.momentum is not None
+    with torch.no_grad():
+        norm.num_batches_tracked += 1
+        norm.running_mean.lerp_(mean, norm.momentum)
+        norm.running_var.lerp_(variance * (count / (count - 1)), norm.momentum)
+    return standard * norm.weight + norm.bias
+
+
+class _Standardised(torch.autograd.Function):
+    """(x - mean) / deviation by the mean and variance over the rows of all processes."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, count: int, epsilon: float, peers: Peers
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        mean = peers.total(rows.sum(dim=0)) / count
+        centred = rows - mean
+        variance = peers.total(centred.square().sum(dim=0)) / count
+        inverse = torch.rsqrt(variance + epsilon)
+        standard = centred * inverse
+        ctx.save_for_backward(standard, inverse)
+        ctx.count, ctx.peers = count, peers
+        ctx.mark_non_differentiable(mean, variance)
+        return standard, mean, variance
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        standard, inverse = ctx.saved_tensors
+        sums = torch.stack([gradient.sum(dim=0), (gradient * standard).sum(dim=0)])
+        means = ctx.peers.total(sums) / ctx.count
+        return (gradient - means[0] - standard * means[1]) * inverse, None, None, None
 
 
 def _affine(norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:

@@ -9,8 +9,9 @@ from reltucker.graph import Direction
 from reltucker.model.arrangement import Arrangement
 from reltucker.model.cores import Core
 from reltucker.model.dropout import NO_DROPOUT, QueryDropout, dropped
-from reltucker.model.initial import Initial, drawing
+from reltucker.model.initial import Initial, draw_rows, drawing
 from reltucker.model.normalisation import QueryNorm
+from reltucker.peers import ALONE, Peers
 
 
 class RelationalTucker(nn.Module):
@@ -24,6 +25,9 @@ class RelationalTucker(nn.Module):
     With batch normalisation, as in TuckER, the given entity's row and the query are normalised
     over the batch; after training both are fixed affine maps. It needs reciprocal relations, since
     e_i^T M_k e_j would otherwise be two different scores, asked from either side.
+
+    Among several processes each has the rows `held` of E, and all else; `queries` can be asked by
+    all of them together, for any entities.
     """
 
     def __init__(
@@ -34,14 +38,23 @@ class RelationalTucker(nn.Module):
         *,
         reciprocal: bool = False,
         batch_norm: bool = False,
+        peers: Peers = ALONE,
     ) -> None:
         super().__init__()
+        self._entities = entities
         self.relations = relations
         self.reciprocal = reciprocal
-        self.E = nn.Parameter(torch.empty(entities, core.entity_dim))
+        self.peers = peers
+        self.held = peers.span(entities)
+        self.E = nn.Parameter(torch.empty(self.held.stop - self.held.start, core.entity_dim))
         self.R = nn.Parameter(torch.empty(relations * (1 + reciprocal), core.relation_dim))
         self.core = core
-        self.norm = QueryNorm(core.entity_dim) if batch_norm else None
+        self.norm = QueryNorm(core.entity_dim, peers) if batch_norm else None
+
+    @property
+    def entities(self) -> int:
+        """How many entities there are, whoever holds them."""
+        return len(self.E) if self.peers.size == 1 else self._entities
 
     def reset(
         self, generator: torch.Generator, scale: float = 1.0, kind: Initial = "normal"
@@ -49,7 +62,7 @@ class RelationalTucker(nn.Module):
         """Draw all parameters anew; embeddings have the variance scale^2 / dimension, relations
         scale^2, and the core what keeps scores at the scale of a product of embeddings."""
         draw = drawing(kind, generator)
-        draw(self.E, scale * self.core.entity_dim**-0.5)
+        draw_rows(draw, self.E, self.held, self.entities, scale * self.core.entity_dim**-0.5)
         draw(self.R, scale)
         self.core.reset(draw)
 
@@ -132,7 +145,7 @@ class RelationalTucker(nn.Module):
             return self.relation_queries(self.E[first], self.E[second])
         asks_subject = torch.full_like(second, direction == "subject", dtype=torch.bool)
         arrangement = self.arrange(second, asks_subject)
-        given = self.E.index_select(0, first[arrangement.order])
+        given = self.peers.rows(self.E, first[arrangement.order], self.entities)
         return arrangement.undone(self.ask(arrangement, given, self.R[arrangement.relations]))
 
     @torch.no_grad()

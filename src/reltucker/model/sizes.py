@@ -51,7 +51,7 @@ def sizes_of(model: RelationalTucker, view: View = "fixed") -> Sizes:
     mixing matrices there.
     """
     core = model.core
-    entities = int(torch.count_nonzero(model.E))
+    entities = int(model.peers.total(torch.count_nonzero(model.E)))
     relations = int(torch.count_nonzero(model.R))
     norm = 0 if model.norm is None else model.norm.free_parameters()
     if view == "fixed":

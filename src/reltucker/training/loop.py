@@ -10,9 +10,11 @@ from torch import Tensor
 from reltucker.errors import EndedTooEarlyError, RunError, ScoreError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import sizes_of
+from reltucker.peers import ALONE, Peers
 from reltucker.training.averaging import WeightAverage
 from reltucker.training.checkpoint import pack, unpack
 from reltucker.training.memory import keep_freed_memory, peak_memory
+from reltucker.training.objectives import add_up
 from reltucker.training.optimizer import Optimizer, Schedule
 from reltucker.training.recipe import Recipe
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
@@ -41,18 +43,24 @@ class Training:
     """A training run in progress. Its whole state is in the checkpoint that it writes."""
 
     def __init__(
-        self, recipe: Recipe, graph: KnowledgeGraph, folder: RunFolder, watcher: Watcher | None
+        self,
+        recipe: Recipe,
+        graph: KnowledgeGraph,
+        folder: RunFolder,
+        watcher: Watcher | None,
+        peers: Peers = ALONE,
     ) -> None:
         check(recipe, graph)
         self.recipe = recipe = settled(recipe, graph)
         self.graph = graph
         self.folder = folder
         self.watcher = watcher
+        self.peers = peers
         settings = recipe.train
         device = choose_device(settings.device)
         keep_freed_memory()
         self.generator = torch.Generator().manual_seed(settings.seed)
-        self.model = build_model(recipe, len(graph.entities), len(graph.relations))
+        self.model = build_model(recipe, len(graph.entities), len(graph.relations), peers)
         self.model.reset(self.generator, recipe.model.init_scale, recipe.model.init)
         self.origin = start(self.model, folder)
         self.model.to(device)
@@ -85,7 +93,7 @@ class Training:
         saved = time.monotonic()
         while self.epoch < settings.epochs and not self._patience_used_up():
             self._run_epoch()
-            if time.monotonic() - saved >= settings.checkpoint_seconds:
+            if self.peers.agreed(time.monotonic() - saved >= settings.checkpoint_seconds):
                 self.save()
                 saved = time.monotonic()
         self.save()
@@ -109,7 +117,8 @@ class Training:
             "epoch_seconds": time.monotonic() - began,
             "seconds": self.seconds,
         }
-        self.folder.append_epoch(record)
+        if self.peers.rank == 0:
+            self.folder.append_epoch(record)
         if self.watcher is not None:
             self.watcher.epoch(record)
 
@@ -170,15 +179,16 @@ class Training:
                 self.average.update(self.model, steps)
             if self.watcher is not None:
                 self.watcher.step(self.epoch + 1, step + 1, steps)
-        loss = float(total) / len(order)
+        loss = float(self.peers.total(total)) / len(order)
         if not math.isfinite(loss):
             raise self._diverged(self.epoch + 1)
         return loss
 
     def step(self, chosen: Tensor, rate: float) -> Tensor:
-        """One training step with the items of these numbers; returns their mean loss. Here every
-        gradient is seen before the optimiser sees it."""
+        """One training step with the items of these numbers; returns their mean loss, of which
+        each process has a part. Here every gradient is seen before the optimiser sees it."""
         loss, gradients = self.objective.gradients(chosen, self.generator)
+        add_up(gradients, dict(self.model.named_parameters()), self.peers)
         self.optimizer.step(gradients, rate)
         return loss
 
@@ -198,7 +208,8 @@ class Training:
             raise EndedTooEarlyError("training was ended before its first validation")
         if not self.model.training:  # between two epochs
             self.save()
-        self.folder.save_tensors(BEST, self.best, {"epoch": self.stopping.best_epoch})
+        best = {"epoch": self.stopping.best_epoch}
+        self.folder.save_tensors(BEST, self.best, best, self.peers, self.model.entities)
         if self.validation.possible and self.epoch < self.recipe.train.epochs:
             self.epoch -= self.epoch % self.validation.every
         self.folder.save_recipe(self.recipe.with_values({"train.epochs": self.epoch}))
@@ -227,7 +238,10 @@ class Training:
         }
         metrics = self.validation.final(self.model, self.epoch).metrics()
         result |= {name: m.to_dict() for name, m in metrics.items()}
-        self.folder.save_result(result)
+        if self.peers.size > 1:
+            result["processes"] = self.peers.size
+        if self.peers.rank == 0:
+            self.folder.save_result(result)
         return result
 
     # -- state --------------------------------------------------------------------------------
@@ -267,14 +281,17 @@ class Training:
 
     def save(self) -> None:
         """Write the best weights and the state from which training can go on."""
+        together = self.peers, self.model.entities
         if self.best:
-            self.folder.save_tensors(BEST, self.best, {"epoch": self.stopping.best_epoch})
-        self.folder.save_tensors(CHECKPOINT, *pack(self.state_dict()))
+            best = {"epoch": self.stopping.best_epoch}
+            self.folder.save_tensors(BEST, self.best, best, *together)
+        self.folder.save_tensors(CHECKPOINT, *pack(self.state_dict()), *together)
 
     def restore(self) -> None:
         """Go back to the state of the last checkpoint, or to the start where there is none."""
         if self.folder.has(CHECKPOINT):
-            tensors, rest = self.folder.load_tensors(CHECKPOINT)
+            together = self.peers, self.model.entities
+            tensors, rest = self.folder.load_tensors(CHECKPOINT, *together)
             path = self.folder.path / CHECKPOINT
             if isinstance(rest, dict) and "optimizer" not in rest:
                 raise RunError(
@@ -285,4 +302,6 @@ class Training:
                 self.load_state_dict(unpack(tensors, rest))
             except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
                 raise RunError(f"{path} does not fit the run's recipe ({error})") from error
-        self.folder.keep_epochs(self.epoch)
+        if self.peers.rank == 0:
+            self.folder.keep_epochs(self.epoch)
+        self.peers.wait()

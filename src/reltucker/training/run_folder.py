@@ -9,6 +9,8 @@ start.safetensors        weights that training began with, where another run gav
 epochs.jsonl             one line for each epoch
 result.json              what came out, once training has ended
 calibration.json         what makes probabilities of scores, where there are validation triples
+
+What several processes have trained stands in a file for each of them, with an index (`shards`).
 """
 
 import json
@@ -16,14 +18,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from reltucker.atomic import write_json, write_text, write_with
+from reltucker.atomic import write_json, write_text
 from reltucker.errors import RecipeError, RunError
 from reltucker.graph import KnowledgeGraph
+from reltucker.peers import ALONE, Peers
+from reltucker.training import shards
 from reltucker.training.recipe import Recipe
 
 RECIPE = "recipe.toml"
@@ -103,34 +104,30 @@ class RunFolder:
         return KnowledgeGraph.load(self.path)
 
     def has(self, name: str) -> bool:
-        """Whether a file of the run is there."""
-        return (self.path / name).is_file()
+        """Whether tensors of this name are there."""
+        return shards.exists(self.path / name)
 
     def drop(self, name: str) -> None:
-        """Remove a file of the run, if it is there."""
-        (self.path / name).unlink(missing_ok=True)
+        """Remove tensors, if they are there."""
+        shards.remove(self.path / name)
 
-    def save_tensors(self, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-        """Write tensors and a JSON state as one safetensors file."""
-        ready = {key: value.detach().contiguous() for key, value in tensors.items()}
-        metadata = {"state": json.dumps(state, allow_nan=False)}
-        write_with(self.path / name, lambda path: save_file(ready, path, metadata=metadata))
+    def save_tensors(
+        self,
+        name: str,
+        tensors: dict[str, Tensor],
+        state: dict[str, Any],
+        peers: Peers = ALONE,
+        entities: int = 0,
+    ) -> None:
+        """Write tensors and a JSON state as one safetensors file, or several processes together as
+        one for each of them."""
+        shards.save_tensors(self.path / name, tensors, state, peers, entities)
 
-    def load_tensors(self, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The inverse of `save_tensors`; copies, so that the file may be replaced meanwhile."""
-        path = self.path / name
-        try:
-            with safe_open(path, framework="pt") as file:
-                state = json.loads(file.metadata()["state"])
-                tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
-        except FileNotFoundError:
-            raise RunError(f"{path} is missing; the run has no saved weights yet") from None
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise RunError(f"{path} is damaged ({error})") from error
-        for key, tensor in tensors.items():
-            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-                raise RunError(f"{path} is damaged: {key} holds values that are not finite")
-        return tensors, state
+    def load_tensors(
+        self, name: str, peers: Peers = ALONE, entities: int = 0
+    ) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The inverse of `save_tensors`."""
+        return shards.load_tensors(self.path / name, peers, entities)
 
     def append_epoch(self, record: dict[str, Any]) -> None:
         """Add one line to epochs.jsonl."""

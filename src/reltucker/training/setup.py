@@ -6,6 +6,7 @@ import torch
 from reltucker.errors import GraphError, RecipeError, RunError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, RelationalTucker
+from reltucker.peers import ALONE, Peers
 from reltucker.training.memory import physical_memory
 from reltucker.training.recipe import Recipe, refuse_idle
 from reltucker.training.run_folder import BEST, RunFolder
@@ -14,7 +15,9 @@ from reltucker.training.validation import is_possible, settle
 BYTES = 4
 
 
-def build_model(recipe: Recipe, entities: int, relations: int) -> RelationalTucker:
+def build_model(
+    recipe: Recipe, entities: int, relations: int, peers: Peers = ALONE
+) -> RelationalTucker:
     """The model of a recipe for a graph of this size, its parameters not yet drawn."""
     settings = recipe.model
     core = CORES[settings.name].build(
@@ -26,6 +29,7 @@ def build_model(recipe: Recipe, entities: int, relations: int) -> RelationalTuck
         core,
         reciprocal=settings.reciprocal,
         batch_norm=settings.batch_norm,
+        peers=peers,
     )
 
 
@@ -51,8 +55,9 @@ def choose_device(wanted: str) -> torch.device:
     return torch.device(wanted)
 
 
-def check(recipe: Recipe, graph: KnowledgeGraph) -> None:
-    """Refuse what cannot be trained, before any file is written."""
+def check(recipe: Recipe, graph: KnowledgeGraph, processes: int = 1) -> None:
+    """Refuse what cannot be trained, before any file is written; so many processes share the
+    memory of the machine."""
     settings = recipe.train
     if not len(graph.train):
         raise GraphError(f"{graph.name}: there are no training triples")
@@ -67,7 +72,8 @@ def check(recipe: Recipe, graph: KnowledgeGraph) -> None:
         model = build_model(recipe, len(graph.entities), len(graph.relations))
     # A parameter, its gradient, one or two numbers of the optimiser, the best value so far, a mean.
     copies = 4 + (settings.optimizer == "adam") + bool(settings.averaged_epochs)
-    numbers = copies * sum(parameter.numel() for parameter in model.parameters())
+    shared = sum(p.numel() for name, p in model.named_parameters() if name != "E")
+    numbers = copies * (model.E.numel() + processes * shared)
     if settings.entity_dropout and not settings.objective_class.by_rows:
         numbers += model.E.numel()  # E after dropout
     needed = BYTES * numbers

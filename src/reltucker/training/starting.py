@@ -77,7 +77,9 @@ def start(model: RelationalTucker, folder: RunFolder) -> dict[str, Any]:
         return {}
     tensors, origin = folder.load_tensors(START)
     try:
-        model.E[tensors["entities"]] = tensors["E"]
+        places = tensors["entities"] - model.held.start
+        here = (places >= 0) & (places < len(model.E))
+        model.E[places[here]] = tensors["E"][here]
         model.R[tensors["relations"]] = tensors["R"]
         model.core.start_from(_below("core.", tensors))
         if model.norm is not None:

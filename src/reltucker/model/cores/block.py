@@ -68,7 +68,8 @@ class BlockCore(Core):
     def mixing(self, relations: Tensor, dropout: Dropout = NONE) -> Tensor:
         """M_k^b = sum_l r_kbl G_bl: (U, d_r) to the blocks (U, B, d, d), in memory by block."""
         by_block = relations.view(-1, self.blocks, self.depth).transpose(0, 1)
-        matrices = dropped(torch.bmm(by_block, self.slices), dropout)
+        product = torch.bmm(by_block, self.slices).flatten(0, 1)  # (B U, d^2)
+        matrices = dropped(product, dropout.repeated(self.blocks))
         return matrices.view(self.blocks, -1, self.side, self.side).transpose(0, 1)
 
     def queries(self, mixing: Tensor, given: Tensor, arrangement: Arrangement) -> Tensor:

@@ -4,7 +4,7 @@ An objective, or a regulariser, is a class in a file of its own and a line in it
 """
 
 from reltucker.training.objectives.all_entities import KvsAll, OneVsAll
-from reltucker.training.objectives.gradients import Gradients, RowGradient, dense
+from reltucker.training.objectives.gradients import Gradients, RowGradient, add_up, dense
 from reltucker.training.objectives.objective import Objective
 from reltucker.training.objectives.regularizers import REGULARIZERS
 from reltucker.training.objectives.sampled import NegativeSampling
@@ -16,4 +16,12 @@ OBJECTIVES: dict[str, type[Objective]] = {
 }
 """Every objective by the name that recipes use."""
 
-__all__ = ["OBJECTIVES", "REGULARIZERS", "Gradients", "Objective", "RowGradient", "dense"]
+__all__ = [
+    "OBJECTIVES",
+    "REGULARIZERS",
+    "Gradients",
+    "Objective",
+    "RowGradient",
+    "add_up",
+    "dense",
+]

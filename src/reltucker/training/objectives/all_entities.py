@@ -100,7 +100,7 @@ class OneVsAll(Objective):
         self.table = self._sampled if self.is_sampled else self._whole
 
     def _entities_touched(self) -> int:
-        return len(self.model.E)
+        return self.model.entities
 
     def _candidates(self, batch: Batch, keys: Keys) -> Tensor:
         if not self.is_sampled:
@@ -121,37 +121,51 @@ class OneVsAll(Objective):
             return judge_sample(
                 batch, queries, entities, answers, candidates, stands_for, precision
             )
-        E, count = entities.matrix, len(entities.matrix)
-        smoothing = self.settings.label_smoothing
-        targets = Targets(batch.starts, answers, batch.weights, smoothing, count)
+        # Every process scores the entities that it holds, for the questions of all.
+        asked, queries = batch.asked(), batch.from_all(queries, self.peers)
+        (E, gradient, first), smoothing = entities.scored(), self.settings.label_smoothing
+        targets = Targets(asked.starts, asked.answers, asked.weights, smoothing, self.population)
         losses = torch.zeros(len(queries), dtype=torch.float64, device=queries.device)
-        sums, (buffer, width) = RowSums.of(queries), self._buffer(queries)
-        blocks = [slice(begin, min(begin + width, count)) for begin in range(0, count, width)]
+        sums, (buffer, width) = RowSums.of(queries), self._buffer(queries, len(E))
+        blocks = [slice(begin, min(begin + width, len(E))) for begin in range(0, len(E), width)]
 
         def scores_of(block: slice) -> Tensor:
             part = score_rows(buffer, len(queries), block.stop - block.start)
             return scores_into(part, queries, E[block], precision)
 
-        softmax, known = self.settings.loss == "softmax", len(blocks) > 1
-        if softmax and known:
+        softmax = self.settings.loss == "softmax"
+        known = softmax and (len(blocks) > 1 or self.peers.size > 1)
+        scores = scores_of(blocks[0]) if len(blocks) == 1 else None
+        if known:
             for block in blocks:
-                add_to_sums(scores_of(block), sums)
+                add_to_sums(scores_of(block) if scores is None else scores, sums)
+            sums = self._sums_of_all(sums)
         dq = torch.zeros_like(queries)
         for block in blocks:
-            scores = scores_of(block)  # and then their gradient
+            part = scores_of(block) if scores is None else scores  # and then their gradient
+            ids = slice(first + block.start, first + block.stop)
             if softmax:
-                softmax_gradient(scores, block, targets, sums, losses, known)
+                softmax_gradient(part, ids, targets, sums, losses, known)
             else:
-                binary_gradient(scores, block, targets, losses)
-            dq += gradients_into(entities.gradient[block], scores, queries, E[block], precision)
-        if softmax:
-            losses += batch.weights.double() * sums.logarithms()
-        return losses, dq
+                binary_gradient(part, ids, targets, losses)
+            dq += gradients_into(gradient[block], part, queries, E[block], precision)
+        if softmax and self.peers.rank == 0:
+            losses += asked.weights.double() * sums.logarithms()
+        return losses, batch.to_own(dq, self.peers)
 
-    def _buffer(self, queries: Tensor) -> tuple[Tensor, int]:
+    def _sums_of_all(self, sums: RowSums) -> RowSums:
+        """The sums over the entities of all processes."""
+        if self.peers.size == 1:
+            return sums
+        own = torch.stack([sums.largest, sums.total]).unsqueeze(0)
+        largest, total = self.peers.joined(own, [1] * self.peers.size).unbind(1)  # (P, Q) each
+        greatest = largest.amax(dim=0)
+        return RowSums(greatest, (total * (largest - greatest).exp()).sum(dim=0))
+
+    def _buffer(self, queries: Tensor, entities: int) -> tuple[Tensor, int]:
         """For a block of scores, which lives as long as the run, and how many entities it takes."""
         limit = int(self.settings.score_megabytes * 2**20) // queries.element_size()
-        width = min(self.population, max(1, limit // len(queries)))
+        width = max(1, min(entities, limit // len(queries)))
         size = len(queries) * padded(width)
         if len(self._scores) < size:
             self._scores = queries.new_empty(size)

@@ -1,6 +1,8 @@
 """What a step is about: triples with both of their questions, or distinct questions with all of
 their answers."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +12,8 @@ from torch import Tensor
 
 from reltucker.graph import KnowledgeGraph
 from reltucker.graph.answers import AnswerIndex
-from reltucker.model import Arrangement, RelationalTucker
+from reltucker.model import Arrangement, QueryDropout, RelationalTucker
+from reltucker.peers import Peers
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +26,13 @@ class Batch:
     weights : (Q,) how much each question counts; the loss of the step is a weighted sum
     shares  : (Q,) the same for regularisers
     facts   : (F, 3) for relation prediction: subject, row of R, object
+
+    Where several processes work on a step, each has a part of its batch:
+
+    whole     : the batch of all of them; None where this is it
+    numbers   : for each process (Q_p,) which of its questions that has
+    own       : whose these are
+    relations : (U,) which of its distinct relations these have
     """
 
     arrangement: Arrangement
@@ -32,6 +42,62 @@ class Batch:
     weights: Tensor
     shares: Tensor
     facts: Tensor
+    whole: Batch | None = None
+    numbers: tuple[Tensor, ...] = ()
+    own: int = 0
+    relations: Tensor | None = None
+
+    def part(self, peers: Peers) -> Batch:
+        """What this process has of it: of either way to ask, questions in order, and so only some
+        of the relations."""
+        if peers.size == 1:
+            return self
+        everyone = torch.arange(len(self.given), device=self.given.device)
+        ways = everyone[: self.arrangement.objects], everyone[self.arrangement.objects :]
+        of_each = tuple(
+            torch.cat([way[peers.span(len(way), rank)] for way in ways])
+            for rank in range(peers.size)
+        )
+        numbers = of_each[peers.rank]
+        arrangement, relations = self.arrangement.part(numbers)
+        counts = (self.starts[1:] - self.starts[:-1])[numbers]
+        starts = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
+        shift = torch.repeat_interleave(self.starts[numbers] - starts[:-1], counts)
+        return Batch(
+            arrangement,
+            self.given[numbers],
+            starts,
+            self.answers[shift + torch.arange(len(shift), device=shift.device)],
+            self.weights[numbers],
+            self.shares[numbers],
+            self.facts[peers.span(len(self.facts))],
+            self,
+            of_each,
+            peers.rank,
+            relations,
+        )
+
+    def masks(self, masks: QueryDropout) -> QueryDropout:
+        """The masks of a step for this part of it."""
+        if self.whole is None or self.relations is None:
+            return masks
+        asked, known = len(self.whole.given), len(self.whole.arrangement.relations)
+        return masks.of_part(self.numbers[self.own], asked, self.relations, known)
+
+    def asked(self) -> Batch:
+        """The questions of all processes."""
+        return self if self.whole is None else self.whole
+
+    def from_all(self, rows: Tensor, peers: Peers) -> Tensor:
+        """What each process has for its questions (Q_p, d), for those of all, in their order."""
+        if self.whole is None:
+            return rows
+        joined = peers.joined(rows, [len(numbers) for numbers in self.numbers])
+        return torch.empty_like(joined).index_copy_(0, torch.cat(self.numbers), joined)
+
+    def to_own(self, rows: Tensor, peers: Peers) -> Tensor:
+        """What all processes have for the questions of all (Q, d), summed, for the own ones."""
+        return rows if self.whole is None else peers.total(rows)[self.numbers[self.own]]
 
     def questions_of_answers(self) -> Tensor:
         """The question that each answer belongs to (n,)."""
@@ -79,7 +145,7 @@ class TripleBatches:
         self.answer_weights: Tensor | None = None
         if by_frequency:
             ends = self.triples[:, [0, 2]].flatten().long()
-            counts = torch.bincount(ends, minlength=len(model.E)).to(model.E)
+            counts = torch.bincount(ends, minlength=len(graph.entities)).to(model.E)
             weights = 0.9 * counts / counts.max() + 0.1
             self.answer_weights = weights / weights[ends].mean()
 

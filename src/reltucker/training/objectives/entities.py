@@ -1,5 +1,6 @@
 """The rows of E that a step works with, and where their gradient goes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,9 @@ from reltucker.kernels import (
 )
 from reltucker.training.memory import use_huge_pages
 from reltucker.training.objectives.gradients import Gradient, RowGradient
+
+Held = Callable[[Tensor, Tensor], Tensor]
+"""Rows of E (n, d) and their weights (n,) to the gradient of a regulariser for the rows."""
 
 COMPACT_ABOVE = 3.0
 """How many times more entities than a step touches there must be for compact steps to pay."""
@@ -57,9 +61,24 @@ class EntityRows:
         else:
             mask_rows(self.gradient, self.ids, self.dropout)
 
+    def scored(self) -> tuple[Tensor, Tensor, int]:
+        """For scores over all entities: the rows of them that this process scores (n, d), where
+        their gradient goes, and the id of the first."""
+        return self.matrix, self.gradient, 0
+
     def returned(self) -> Gradient:
         """The gradient of E, now that it is complete."""
         return self.gradient if self.ids is None else RowGradient(self.ids, self.gradient)
+
+    def held(
+        self, gradient: Gradient, E: Tensor, places: Tensor, weights: Tensor, held: Held
+    ) -> Gradient:
+        """The gradient of E with that of a regulariser, for rows of E with these weights."""
+        gradient = self.written_out(gradient)
+        distinct, total = summed(places, weights)
+        ids = distinct if self.ids is None else self.ids[distinct]
+        self.add(distinct, held(E[ids], total))
+        return gradient
 
     def written_out(self, gradient: Gradient) -> Gradient:
         """The same gradient of E with its sums in `gradient`, so that more can be added."""
@@ -103,3 +122,9 @@ class EntityTable:
         parts = torch.split(places, [i.numel() for i in ids])
         shaped = [part.view(i.shape) for part, i in zip(parts, ids, strict=True)]
         return EntityRows(matrix, distinct, torch.empty_like(matrix), dropout, done), shaped
+
+
+def summed(places: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct places, and the sum of the weights of each."""
+    distinct, inverse = torch.unique(places, return_inverse=True)
+    return distinct, weights.new_zeros(len(distinct)).index_add_(0, inverse, weights)

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from reltucker.kernels import Entries, add_rows
+from reltucker.peers import Peers
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,3 +30,16 @@ def dense(gradient: Gradient, like: Tensor) -> Tensor:
     if isinstance(gradient, Entries):
         return gradient.dense(like.new_empty(like.shape))
     return gradient
+
+
+def add_up(gradients: Gradients, parameters: dict[str, Tensor], peers: Peers) -> None:
+    """Sum over all processes the gradients of what each of them has a copy of, as one message; that
+    of E is of the rows that a process holds."""
+    if peers.size == 1:
+        return
+    names = [name for name in gradients if name != "E"]
+    parts = [dense(gradients[name], parameters[name]) for name in names]
+    total = peers.total(torch.cat([part.flatten() for part in parts]))
+    sizes = [part.numel() for part in parts]
+    for name, part in zip(names, torch.split(total, sizes), strict=True):
+        gradients[name] = part.view(parameters[name].shape)

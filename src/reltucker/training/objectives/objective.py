@@ -25,6 +25,7 @@ from reltucker.training.objectives.entities import COMPACT_ABOVE, EntityRows, En
 from reltucker.training.objectives.gradients import Gradient, Gradients, RowGradient
 from reltucker.training.objectives.regularizers import make_regularizer
 from reltucker.training.objectives.relation_prediction import predict_relations
+from reltucker.training.objectives.sharded import ShardedTable
 
 if TYPE_CHECKING:
     from reltucker.training.recipe import TrainSettings
@@ -79,7 +80,8 @@ class Objective(ABC):
     def build(
         cls, model: RelationalTucker, settings: TrainSettings, graph: KnowledgeGraph
     ) -> Objective:
-        """The objective on the training triples of a graph."""
+        """The objective on the training triples of a graph; a model of several processes makes it
+        one that they compute together."""
 
     @classmethod
     def check(cls, settings: TrainSettings, population: int) -> None:
@@ -104,6 +106,7 @@ class Objective(ABC):
         self.settings = settings
         self.batches = batches
         self.population = population
+        self.peers = model.peers
         self.regularizer = make_regularizer(model.core, settings)
         self.table = self._table_for(self._entities_touched())
 
@@ -117,10 +120,13 @@ class Objective(ABC):
 
     def gradients(self, chosen: Tensor, generator: torch.Generator) -> tuple[Tensor, Gradients]:
         """The loss of the items with these numbers, a mean over them without regularisers and the
-        core's penalty, and the gradients of all parameters; valid until the next call."""
+        core's penalty, and the gradients of all parameters; valid until the next call.
+
+        Among several processes, what each has is to be summed, but for the gradient of E, which is
+        that of the rows it holds."""
         settings, model = self.settings, self.model
         keys = Keys.draw(generator)
-        batch = self.batches.take(chosen, generator)
+        batch = self.batches.take(chosen, generator).part(self.peers)
         model.core.begin_step(keys.core)
         facts = batch.facts if settings.relation_prediction else batch.facts[:0]
         entities, (given, answers, candidates, subjects, objects) = self.table.open(
@@ -134,7 +140,8 @@ class Objective(ABC):
         e_given = entities.rows(given).requires_grad_()  # (Q, d_e)
         rows_of_R = batch.arrangement.relations
         relations = model.R.detach().index_select(0, rows_of_R).requires_grad_()  # (U, d_r)
-        queries = model.ask(batch.arrangement, e_given, relations, keys.masks(settings))
+        masks = batch.masks(keys.masks(settings))
+        queries = model.ask(batch.arrangement, e_given, relations, masks)
         q = queries.detach()  # (Q, d_e)
         losses, dq = self._judge(batch, q, entities, answers, candidates)
         self.regularizer.on_queries(batch, q, dq)
@@ -155,8 +162,10 @@ class Objective(ABC):
             places, rows = torch.cat([given, subjects, objects]), torch.cat([d_given, d_i, d_j])
         gradients["E"] = self._entity_gradient(entities, places, rows)
         if self.regularizer.holds_entities:
-            gradients["E"] = entities.written_out(gradients["E"])
-            self.regularizer.on_entities(batch, model.E.detach(), entities, given, answers)
+            held = self.regularizer.of_entities(batch, given, answers)
+            gradients["E"] = entities.held(
+                gradients["E"], model.E.detach(), *held, self.regularizer.on_rows
+            )
         return loss, gradients
 
     def _table_for(self, touched: int) -> EntityTable:
@@ -164,7 +173,10 @@ class Objective(ABC):
         do not touch where these are many, and where the optimiser would not change them either."""
         settings, E = self.settings, self.model.E
         lazy = settings.optimizer == "adagrad" and settings.weight_decay == 0.0
-        return EntityTable(E, lazy and len(E) > COMPACT_ABOVE * touched, self.by_rows)
+        compact = lazy and self.model.entities > COMPACT_ABOVE * touched
+        if self.peers.size > 1:
+            return ShardedTable(E, compact, self.peers, self.model.entities)
+        return EntityTable(E, compact, self.by_rows)
 
     # -- what objectives differ in --------------------------------------------------------------
 
@@ -205,7 +217,8 @@ class Objective(ABC):
         mixing = self.model.core.mixing(relations)  # (U, d, d) or (U, B, d, d)
         matrices, gradient = mixing.detach(), torch.zeros_like(mixing)
         if strength:
-            shares = batch.by_relation(torch.full_like(batch.weights, 1.0 / len(batch.weights)))
+            share = 1.0 / len(batch.asked().weights)
+            shares = batch.by_relation(torch.full_like(batch.weights, share))
             excess = matrices.mT @ matrices
             excess.diagonal(dim1=-2, dim2=-1).sub_(1.0)
             torch.matmul(matrices, excess, out=gradient)
@@ -222,7 +235,7 @@ class Objective(ABC):
         """Outputs and their gradients to the gradients for the inputs; that of the core's penalty
         is added."""
         penalty = self.model.core.penalty()
-        if penalty is not None:
+        if penalty is not None and self.peers.rank == 0:  # once, though all have the core
             outputs = [*outputs, (penalty[0], torch.full_like(penalty[0], penalty[1]))]
         values, weights = zip(*outputs, strict=True)
         return list(torch.autograd.grad(values, inputs, weights))

@@ -27,7 +27,6 @@ from torch import Tensor
 
 from reltucker.model import Core
 from reltucker.training.objectives.batches import Batch
-from reltucker.training.objectives.entities import EntityRows
 
 if TYPE_CHECKING:
     from reltucker.training.recipe import TrainSettings
@@ -55,11 +54,13 @@ class Regularizer:
     def on_queries(self, batch: Batch, queries: Tensor, gradient: Tensor) -> None:
         """Add to the gradient for the queries (Q, d_e)."""
 
-    def on_entities(
-        self, batch: Batch, matrix: Tensor, entities: EntityRows, given: Tensor, answers: Tensor
-    ) -> None:
-        """Add to the gradient for the entities, whose embeddings are the rows of `matrix`; given
-        and answers are places in `entities`."""
+    def of_entities(self, batch: Batch, given: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
+        """Which entities it holds, given or answers by their places, and with which weights."""
+        return given[:0], batch.shares[:0]
+
+    def on_rows(self, rows: Tensor, weights: Tensor) -> Tensor:
+        """The gradient for such rows (n, d) with their weights (n,)."""
+        return torch.zeros_like(rows)
 
     def on_relations(self, batch: Batch, relations: Tensor, gradient: Tensor) -> None:
         """Add to the gradient for the distinct rows of R of the batch (U, d_r)."""
@@ -82,27 +83,16 @@ class PowerNorm(Regularizer):
         """Both ends of a triple."""
         return self.strength * (self._norms(given)[question] + self._norms(answers))
 
-    def on_entities(
-        self, batch: Batch, matrix: Tensor, entities: EntityRows, given: Tensor, answers: Tensor
-    ) -> None:
+    def of_entities(self, batch: Batch, given: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
         """Both ends of a triple."""
-        places = torch.cat([given, answers])
         weights = torch.cat([batch.shares, batch.by_answer(batch.shares)])
-        self._add_entities(matrix, entities, places, weights)
+        return torch.cat([given, answers]), weights
 
     def on_relations(self, batch: Batch, relations: Tensor, gradient: Tensor) -> None:
         """The relation of each question."""
-        gradient += self._gradient(relations, batch.by_relation(batch.shares))
+        gradient += self.on_rows(relations, batch.by_relation(batch.shares))
 
-    def _add_entities(
-        self, matrix: Tensor, entities: EntityRows, places: Tensor, weights: Tensor
-    ) -> None:
-        distinct, inverse = torch.unique(places, return_inverse=True)
-        total = weights.new_zeros(len(distinct)).index_add_(0, inverse, weights)
-        ids = distinct if entities.ids is None else entities.ids[distinct]
-        entities.add(distinct, self._gradient(matrix[ids], total))
-
-    def _gradient(self, rows: Tensor, weights: Tensor) -> Tensor:
+    def on_rows(self, rows: Tensor, weights: Tensor) -> Tensor:
         """The gradient of c sum_b w_b sum |x_b|^p for rows (n, d)."""
         rows = rows.requires_grad_()
         with torch.enable_grad():
@@ -131,8 +121,8 @@ class Dura(PowerNorm):
     """dura."""
 
     reads = frozenset()
-    of_queries: ClassVar[float] = 1.0
-    of_entities: ClassVar[float] = 1.0
+    query_factor: ClassVar[float] = 1.0
+    answer_factor: ClassVar[float] = 1.0
 
     def __init__(self, core: Core, settings: TrainSettings) -> None:
         super().__init__(core, settings)
@@ -140,20 +130,17 @@ class Dura(PowerNorm):
 
     def values(self, given: Tensor, queries: Tensor, answers: Tensor, question: Tensor) -> Tensor:
         """||q_b||^2 and ||e_a||^2."""
-        of_queries = self.of_queries * queries.square().sum(dim=1)[question]
-        return self.strength * (of_queries + self.of_entities * answers.square().sum(dim=1))
+        of_queries = self.query_factor * queries.square().sum(dim=1)[question]
+        return self.strength * (of_queries + self.answer_factor * answers.square().sum(dim=1))
 
     def on_queries(self, batch: Batch, queries: Tensor, gradient: Tensor) -> None:
         """||q_b||^2."""
-        strength = 2.0 * self.of_queries * self.strength
+        strength = 2.0 * self.query_factor * self.strength
         gradient.addcmul_(queries, strength * batch.shares.unsqueeze(1))
 
-    def on_entities(
-        self, batch: Batch, matrix: Tensor, entities: EntityRows, given: Tensor, answers: Tensor
-    ) -> None:
+    def of_entities(self, batch: Batch, given: Tensor, answers: Tensor) -> tuple[Tensor, Tensor]:
         """||e_a||^2."""
-        shares = self.of_entities * batch.by_answer(batch.shares)
-        self._add_entities(matrix, entities, answers, shares)
+        return answers, self.answer_factor * batch.by_answer(batch.shares)
 
     def on_relations(self, batch: Batch, relations: Tensor, gradient: Tensor) -> None:
         """Relations are held by the queries."""
@@ -162,8 +149,8 @@ class Dura(PowerNorm):
 class DiagonalDura(Dura):
     """dura_diagonal: the weights that its authors use for diagonal models, such as ComplEx."""
 
-    of_queries = 1.5
-    of_entities = 0.5
+    query_factor = 1.5
+    answer_factor = 0.5
 
 
 class IntermediateVariables(PowerNorm):
@@ -183,14 +170,14 @@ class IntermediateVariables(PowerNorm):
 
     def on_queries(self, batch: Batch, queries: Tensor, gradient: Tensor) -> None:
         """v ||q_b||^p."""
-        gradient += self._gradient(queries, self.intermediate * batch.shares)
+        gradient += self.on_rows(queries, self.intermediate * batch.shares)
 
     def on_mixing(self, batch: Batch, matrices: Tensor, gradient: Tensor) -> None:
         """v ||M_k||^p."""
         shares = batch.by_relation(batch.shares)
-        gradient += self._gradient(matrices, self.intermediate * shares)
+        gradient += self.on_rows(matrices, self.intermediate * shares)
 
-    def _gradient(self, rows: Tensor, weights: Tensor) -> Tensor:
+    def on_rows(self, rows: Tensor, weights: Tensor) -> Tensor:
         """The gradient of c sum_b w_b ||x_b||^p for rows (n, d)."""
         norms: Tensor = torch.linalg.vector_norm(rows, dim=1).clamp_min(1e-15)
         factor = self.strength * self.power * weights * norms ** (self.power - 2.0)

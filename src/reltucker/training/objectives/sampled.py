@@ -80,7 +80,8 @@ class NegativeSampling(Objective):
     def _candidates(self, batch: Batch, keys: Keys) -> Tensor:
         """For each question the answer, then its negatives: (Q, 1 + negatives)."""
         negatives = self.settings.negatives
-        return draw_candidates(batch.answers, negatives, self.population, keys.candidates)
+        rows = batch.numbers[batch.own] if batch.numbers else None
+        return draw_candidates(batch.answers, negatives, self.population, keys.candidates, rows)
 
     def _judge(
         self,
