@@ -5,11 +5,13 @@ What is split is split evenly, in order: of n things, process p of P has those f
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from reltucker.errors import ReltuckerError, RunError
 
 
 class Route(ABC):
@@ -56,6 +58,20 @@ class Peers:
     def agreed(self, value: Any) -> Any:
         """The value that the first process has."""
         return value
+
+    def first(self, work: Callable[[], None]) -> None:
+        """Let the first process do something before the others go on; where it cannot be done, all
+        of them say so."""
+        problem = None
+        if self.rank == 0:
+            try:
+                work()
+            except ReltuckerError as error:
+                if self.size == 1:
+                    raise
+                problem = str(error)
+        if (problem := self.agreed(problem)) is not None:
+            raise RunError(problem)
 
     def wait(self) -> None:
         """Until all processes are here."""

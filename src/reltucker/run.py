@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from reltucker.choices import Alikeness, NameKind, PresetName
+from reltucker.distributed import is_launched, is_restarted, joined_group
 from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import (
     Breakdown,
@@ -28,6 +29,7 @@ from reltucker.graph import (
     read_labels,
 )
 from reltucker.model import RelationalTucker, sizes_of
+from reltucker.peers import ALONE, Peers
 from reltucker.progress import TrainingProgress, track
 from reltucker.search import DEFAULT_PRESET, filled
 from reltucker.serving import (
@@ -107,12 +109,14 @@ class Run:
         return self.folder.epochs()
 
     def resume(self, *, progress: bool = True) -> "Run":
-        """Go on with an interrupted training; one that has ended stays as it is."""
+        """Go on with an interrupted training; one that has ended stays as it is. Processes that
+        torchrun has started together do so together."""
         if self.result is None:
-            _train(self.folder, self.recipe, self.graph, progress, restore=True)
+            with joined_group(self.recipe.train) as peers:
+                _train(self.folder, self.recipe, self.graph, progress, True, peers)
             for stale in ("model", "calibration"):
                 self.__dict__.pop(stale, None)
-            _calibrated(self, progress)
+            _calibrated(self, progress, peers)
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -147,10 +151,21 @@ class Run:
                 f"{self.path} has no probabilities to classify by; `reltucker calibrate "
                 f"{self.path}` makes them"
             )
-        name, model, graph = self.recipe.model.name, self.model, self.graph
-        return evaluate(
-            name, model, graph, split, by, sample=sample, calibration=calibration, progress=progress
-        )
+        name, graph = self.recipe.model.name, self.graph
+        if classify and is_launched():
+            raise RunError("--classify is for one process; leave --processes out")
+        with joined_group(self.recipe.train) as peers:
+            model = self.model if peers.size == 1 else trained_model(self.folder, graph, peers)
+            return evaluate(
+                name,
+                model,
+                graph,
+                split,
+                by,
+                sample=sample,
+                calibration=calibration,
+                progress=progress and peers.rank == 0,
+            )
 
     def calibrate(self, split: SplitName = "valid", *, progress: bool = True) -> Calibration:
         """Fit probabilities on the split's triples and keep them in the run; `train` has done so
@@ -313,17 +328,29 @@ def train(
     names that it has trained, the core and the normalisation. The graph is all that is trained on,
     so it has the former triples, too, unless they are to be forgotten; in one set of triples, those
     that the run knew keep their split.
+
+    Processes that torchrun has started together train one model together; `out` is needed then, and
+    a folder that they all can write.
     """
     origin = start if start is None or isinstance(start, Run) else Run(start)
     graph, recipe = prepared(graph, recipe, preset=preset, settings=settings, start=origin)
     path = Path(out) if out is not None else RunFolder.free(graph.name, recipe.model.name)
-    if origin is not None:
-        save_start(RunFolder(path), origin.folder, origin.model, origin.graph, graph)
-    folder = RunFolder.create(path, recipe, graph)
-    if origin is None:
-        folder.drop(START)  # of a training that was stopped before it began
-    _train(folder, recipe, graph, progress, restore=False)
-    return _calibrated(Run(path), progress)
+    if is_launched() and out is None:
+        raise RunError("several processes train together, so they must be told where: give --out")
+    if is_restarted() and RunFolder(path).exists():
+        return Run(path).resume(progress=progress)
+
+    def create() -> None:
+        if origin is not None:
+            save_start(RunFolder(path), origin.folder, origin.model, origin.graph, graph)
+        folder = RunFolder.create(path, recipe, graph)
+        if origin is None:
+            folder.drop(START)  # of a training that was stopped before it began
+
+    with joined_group(recipe.train) as peers:
+        peers.first(create)
+        _train(RunFolder(path), recipe, graph, progress, False, peers)
+    return _calibrated(Run(path), progress, peers)
 
 
 def merge(
@@ -380,11 +407,17 @@ def open_run(
 
 
 def _train(
-    folder: RunFolder, recipe: Recipe, graph: KnowledgeGraph, progress: bool, restore: bool
+    folder: RunFolder,
+    recipe: Recipe,
+    graph: KnowledgeGraph,
+    progress: bool,
+    restore: bool,
+    peers: Peers,
 ) -> None:
+    progress = progress and peers.rank == 0
     shown = TrainingProgress(recipe.model.name, recipe.train.epochs) if progress else None
     with shown or nullcontext():
-        training = Training(recipe, graph, folder, shown)
+        training = Training(recipe, graph, folder, shown, peers)
         if restore:
             training.restore()
             stopping = training.stopping
@@ -393,6 +426,7 @@ def _train(
         training.run()
 
 
-def _calibrated(run: Run, progress: bool) -> Run:
-    add_calibration(run.model, run.graph, run.path, progress=progress)
+def _calibrated(run: Run, progress: bool, peers: Peers = ALONE) -> Run:
+    if peers.rank == 0:
+        add_calibration(run.model, run.graph, run.path, progress=progress)
     return run

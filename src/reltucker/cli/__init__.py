@@ -31,7 +31,8 @@ from reltucker.cli import (
     train,
     why,
 )
-from reltucker.errors import ReltuckerError
+from reltucker.cli.processes import speaks
+from reltucker.errors import PeersError, ReltuckerError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("demo")(demo.command)
@@ -90,6 +91,8 @@ def main() -> NoReturn:
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     try:
         sys.exit(app(prog_name="reltucker", standalone_mode=False))
+    except PeersError as error:
+        _fail(f"error: {error}", 1)  # no mistake of the user's: whoever started us may try again
     except ReltuckerError as error:
         _fail(f"error: {error}", 2)
     except typer.TyperException as error:  # with no command at all, the message is the help
@@ -113,7 +116,8 @@ def main() -> NoReturn:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    print(message, file=sys.stderr)
+    if speaks():
+        print(message, file=sys.stderr)
     sys.exit(code)
 
 

@@ -6,6 +6,7 @@ from typer import Option
 
 from reltucker.choices import Breakdown
 from reltucker.cli import options, output
+from reltucker.cli.processes import launched
 
 
 def command(
@@ -20,6 +21,7 @@ def command(
     ] = False,
     labels: options.RunLabels = None,
     language: options.Language = "en",
+    processes: options.Processes = None,
     json: options.Json = False,
 ) -> None:
     """Judge a model: MRR and HITS@k under three protocols.
@@ -36,6 +38,8 @@ def command(
     from reltucker.report import TEXT, Column, Table
     from reltucker.run import open_run
 
+    if launched(processes, run):
+        return
     opened = open_run(run, labels=labels, language=language)
     evaluation = opened.evaluate(split, by, sample=sample, classify=classify)
     figures, frame = evaluation.to_dict(), evaluation.frame()

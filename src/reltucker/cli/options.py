@@ -61,6 +61,15 @@ Answers = Annotated[
 ]
 Workers = Annotated[int, Option(min=1, help="Processes on this machine")]
 
+Processes = Annotated[
+    int | None,
+    Option(
+        min=1,
+        help="Processes on this machine that share the rows of E; torchrun starts them",
+        show_default="1",
+    ),
+]
+
 
 def folder_name(text: str) -> str:
     """`text` as the name of a folder."""

@@ -4,6 +4,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from reltucker.cli.processes import speaks
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -12,7 +14,10 @@ PLAIN_WIDTH = 160
 
 
 def show(as_json: bool, document: Any, *parts: Any) -> None:
-    """Print the document as JSON, or else the parts, which are lines of text and tables."""
+    """Print the document as JSON, or else the parts, which are lines of text and tables. Of several
+    processes that run a command together, the first one prints."""
+    if not speaks():
+        return
     if as_json:
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         return

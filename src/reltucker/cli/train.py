@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option, echo
+from typer import Argument, BadParameter, Option, echo
 
 from reltucker.cli import options, output
+from reltucker.cli.processes import launched
 
 
 def command(
@@ -44,6 +45,7 @@ def command(
     out: Annotated[
         Path | None, Option(help="The run folder", show_default="a new one in runs/")
     ] = None,
+    processes: options.Processes = None,
     show_recipe: Annotated[
         bool, Option("--show-recipe", help="Print the full recipe, and train nothing")
     ] = False,
@@ -58,11 +60,18 @@ def command(
     With --from, names that the other run has trained keep their embeddings, and its core is taken
     over; the graph holds all triples to train on, former ones as well as new ones.
 
+    With --processes, or under torchrun, several processes train one model together, each with a
+    share of the entities (docs/scale.md); --out is needed then.
+
     Example: reltucker train triples.tsv --preset good --out runs/mine
     """
     from reltucker.run import open_run, prepared, train
     from reltucker.search import graph_and_recipe
 
+    if out is None and (processes or 1) > 1:
+        raise BadParameter("--processes needs --out: where is the run to be?")
+    if not show_recipe and out is not None and launched(processes, out):
+        return
     values = {
         "model.name": model,
         "model.reciprocal": reciprocal,

@@ -13,9 +13,7 @@ from torch import Tensor
 
 from reltucker.errors import PeersError
 from reltucker.peers import ALONE, Peers, Route
-
-TIMEOUT = 600.0
-"""Seconds after which a process that does not answer is given up."""
+from reltucker.training import TrainSettings, choose_device
 
 
 class Processes(Peers):
@@ -112,18 +110,23 @@ def is_launched() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
+def is_restarted() -> bool:
+    """Whether torchrun has started this process again, after another one had died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
 @contextmanager
-def joined_group(device: str = "cpu", timeout: float = TIMEOUT) -> Iterator[Peers]:
+def joined_group(settings: TrainSettings) -> Iterator[Peers]:
     """The processes that torchrun has started together with this one; alone where it has not."""
     if not is_launched():
         yield ALONE
         return
-    here = torch.device("cpu")
-    if device == "cuda":
+    here = choose_device(settings.device)
+    if here.type == "cuda":
         here = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(here)
-    backend = "nccl" if device == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    backend = "nccl" if here.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=timedelta(seconds=settings.peer_seconds))
     try:
         yield Processes(here)
     finally:

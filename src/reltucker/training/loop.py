@@ -242,6 +242,7 @@ class Training:
             result["processes"] = self.peers.size
         if self.peers.rank == 0:
             self.folder.save_result(result)
+        self.peers.wait()
         return result
 
     # -- state --------------------------------------------------------------------------------

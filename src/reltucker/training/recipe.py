@@ -183,6 +183,10 @@ class TrainSettings(_Settings):
         20.0, ge=0, description="write the resumable state at most this often"
     )
 
+    peer_seconds: float = Field(
+        600.0, gt=0, le=1e6, description="several processes: how long to wait for one that hangs"
+    )
+
     @field_validator("objective", "regularizer")
     @classmethod
     def _known(cls, name: str, field: ValidationInfo) -> str:

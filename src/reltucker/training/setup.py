@@ -33,12 +33,14 @@ def build_model(
     )
 
 
-def trained_model(folder: RunFolder, graph: KnowledgeGraph) -> RelationalTucker:
+def trained_model(
+    folder: RunFolder, graph: KnowledgeGraph, peers: Peers = ALONE
+) -> RelationalTucker:
     """The model of a run with the weights of its best epoch, for use."""
-    tensors, _ = folder.load_tensors(BEST)
+    tensors, _ = folder.load_tensors(BEST, peers, len(graph.entities))
     recipe = folder.recipe()
     try:
-        model = build_model(recipe, len(graph.entities), len(graph.relations))
+        model = build_model(recipe, len(graph.entities), len(graph.relations), peers)
         model.load_serving_state(tensors)
     except (IndexError, KeyError, RuntimeError, ValueError) as error:
         path = folder.path / BEST

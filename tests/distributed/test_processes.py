@@ -1,0 +1,187 @@
+"""Real processes, started as a user would start them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from reltucker import Recipe, open_run, train
+from reltucker.training import RunFolder
+
+RECIPE = """
+[graph]
+source = "families"
+[model]
+name = "drt"
+entity_dim = 16
+relation_dim = 8
+reciprocal = true
+batch_norm = true
+[train]
+objective = "{objective}"
+{more}
+optimizer = "adam"
+learning_rate = 0.01
+batch_size = 256
+epochs = {epochs}
+validate_every = 2
+checkpoint_seconds = 0
+peer_seconds = {patience}
+"""
+
+
+def recipe(folder: Path, objective: str, epochs: int = 6, patience: int = 60) -> Path:
+    path = folder / "recipe.toml"
+    more = "sampled_epochs = 3\nnegatives = 100" if objective == "k_vs_all" else ""
+    path.write_text(RECIPE.format(objective=objective, more=more, epochs=epochs, patience=patience))
+    return path
+
+
+def reltucker(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "reltucker", *map(str, arguments)],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
+        **options,
+    )
+
+
+def ended(process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == code, err
+    return out, err
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[int]:
+    """The processes that do the work, by rank."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            environment = (path.parent / "environ").read_bytes().split(b"\0")
+        except (OSError, ValueError):
+            continue
+        ranks = [int(e.partition(b"=")[2]) for e in environment if e.startswith(b"RANK=")]
+        if parent == process.pid and ranks:
+            found[ranks[0]] = int(path.parent.name)
+    return [found[rank] for rank in sorted(found)]
+
+
+def wait_for_epoch(run: Path, epoch: int, process: subprocess.Popen[str]) -> None:
+    for _ in range(1200):
+        if any(record["epoch"] >= epoch for record in RunFolder(run).epochs()):
+            return
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.05)
+    raise AssertionError("no such epoch after a minute")
+
+
+def figures(run: Path) -> list[float]:
+    return [
+        record["valid"]["seen"]["mrr"] for record in open_run(run).epochs() if "valid" in record
+    ]
+
+
+@pytest.mark.parametrize("objective", ["negative_sampling", "k_vs_all"])
+def test_two_processes_train_what_one_trains(objective: str, tmp_path: Path) -> None:
+    path = recipe(tmp_path, objective)
+    alone = train("families", Recipe.load(path), out=tmp_path / "alone", progress=False)
+    out, _ = ended(reltucker("train", path, "--processes", 2, "--out", tmp_path / "two", "--json"))
+    told = json.loads(out)
+    assert told["run"] == str(tmp_path / "two")
+    assert figures(tmp_path / "two") == pytest.approx(figures(alone.path), abs=1e-3)
+    losses = [
+        [record["loss"] for record in open_run(r).epochs()] for r in (alone.path, told["run"])
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+
+    # Ranks are the same whoever ranks: one process, or three that did not train it.
+    run = open_run(tmp_path / "two")
+    assert run.result is not None
+    assert run.result["processes"] == 2
+    expected = run.evaluate("test", progress=False).to_dict()
+    found = json.loads(ended(reltucker("evaluate", run.path, "--processes", 3, "--json"))[0])
+    for protocol in ("standard", "seen", "paper"):
+        assert found[protocol] == pytest.approx(expected[protocol], abs=1e-9)
+    assert found["effective_parameters"] == expected["effective_parameters"]
+    assert run.calibration is not None
+    assert len(run.predict(relation="mother", object=run.graph.entities.names[0])) > 0
+
+
+def test_a_process_that_is_killed_is_started_again_and_nothing_is_lost(tmp_path: Path) -> None:
+    path = recipe(tmp_path, "k_vs_all", epochs=8)
+    ended(reltucker("train", path, "--processes", 2, "--out", tmp_path / "whole"))
+    process = reltucker("train", path, "--processes", 2, "--out", tmp_path / "broken")
+    wait_for_epoch(tmp_path / "broken", 4, process)
+    os.kill(workers_of(process)[1], signal.SIGKILL)
+    _, err = ended(process)
+    assert "has died by signal 9; all begin again from the last checkpoint" in err
+    assert "Traceback" not in err
+    assert figures(tmp_path / "broken") == figures(tmp_path / "whole")
+    names = ("E", "R", "core.slices")
+    whole, broken = (
+        RunFolder(tmp_path / r).load_tensors("best.safetensors")[0] for r in ("whole", "broken")
+    )
+    assert all(torch.equal(whole[name], broken[name]) for name in names)
+
+
+def test_a_run_goes_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
+    path = recipe(tmp_path, "k_vs_all", epochs=7)
+    alone = train("families", Recipe.load(path), out=tmp_path / "alone", progress=False)
+    process = reltucker("train", path, "--processes", 2, "--out", tmp_path / "run")
+    for processes in (3, 1):
+        wait_for_epoch(tmp_path / "run", {3: 2, 1: 4}[processes], process)
+        process.send_signal(signal.SIGTERM)
+        _, err = ended(process, 128 + signal.SIGTERM)
+        assert "reltucker resume" in err
+        assert open_run(tmp_path / "run").result is None
+        process = reltucker("resume", tmp_path / "run", "--processes", processes)
+    ended(process)
+    assert figures(tmp_path / "run") == pytest.approx(figures(alone.path), abs=1e-3)
+    # What one process has written replaces the files of several.
+    assert (tmp_path / "run" / "best.safetensors").is_file()
+    assert not list((tmp_path / "run").glob("*-of-*"))
+    assert not list((tmp_path / "run").glob("*.index.json"))
+
+
+def test_a_peer_that_hangs_is_told_in_a_sentence(tmp_path: Path) -> None:
+    path = recipe(tmp_path, "k_vs_all", epochs=5000, patience=4)
+    run = tmp_path / "run"
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    with open(tmp_path / "said", "w") as said:
+        process = subprocess.Popen(
+            [*launcher, "-m", "reltucker", "train", str(path), "--out", str(run)],
+            text=True,
+            stderr=said,
+            env={**os.environ, "NUMBA_NUM_THREADS": "1"},
+        )
+        wait_for_epoch(run, 2, process)
+        hung = workers_of(process)[1]
+        os.kill(hung, signal.SIGSTOP)
+        sentence = "process 0 of 2 got no answer from the others: one of them has ended, or hangs"
+        for _ in range(1200):
+            if sentence in (tmp_path / "said").read_text():
+                break
+            time.sleep(0.05)
+        os.kill(hung, signal.SIGKILL)  # which torchrun would do after half a minute
+        assert process.wait(timeout=60) == 1
+    assert sentence in (tmp_path / "said").read_text()
+
+
+def test_mistakes_are_one_sentence_of_one_process(tmp_path: Path) -> None:
+    path = recipe(tmp_path, "k_vs_all")
+    _, err = ended(reltucker("train", path, "--processes", 2), 2)
+    assert err.strip() == "error: Invalid value: --processes needs --out: where is the run to be?"
+    run = tmp_path / "run"
+    run.write_text("a file")
+    _, err = ended(reltucker("train", path, "--processes", 2, "--out", run), 2)
+    assert err.strip() == f"error: {run} is a file; choose another --out"
