@@ -37,6 +37,8 @@ class Peers:
 
     rank = 0
     size = 1
+    here = 1
+    """How many of them are on this machine."""
 
     def span(self, count: int, rank: int | None = None) -> slice:
         """The share of `count` things that this process, or another one, has."""

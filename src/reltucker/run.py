@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from reltucker.choices import Alikeness, NameKind, PresetName
-from reltucker.distributed import is_launched, is_restarted, joined_group
+from reltucker.distributed import is_launched, is_restarted, joined_group, spread
 from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import (
     Breakdown,
@@ -394,7 +394,7 @@ def prepared(
         before = None if start is None else start.graph
         graph = load_graph(graph, before=before, **recipe.graph.reading())
     recipe = filled(recipe, graph)
-    check(recipe, graph)
+    check(recipe, graph, *spread())
     return graph, settled(recipe, graph)
 
 

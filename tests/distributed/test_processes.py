@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from reltucker import Recipe, open_run, train
-from reltucker.training import RunFolder
+from reltucker import Recipe, load_graph, open_run, train
+from reltucker.errors import RecipeError, RunError
+from reltucker.training import RunFolder, check
 
 RECIPE = """
 [graph]
@@ -185,3 +186,15 @@ def test_mistakes_are_one_sentence_of_one_process(tmp_path: Path) -> None:
     run.write_text("a file")
     _, err = ended(reltucker("train", path, "--processes", 2, "--out", run), 2)
     assert err.strip() == f"error: {run} is a file; choose another --out"
+
+
+def test_memory_is_counted_by_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = load_graph("families")
+    wanted = Recipe().with_values({"model.entity_dim": 1000, "model.name": "complex"})
+    monkeypatch.setattr("reltucker.training.setup.physical_memory", lambda: 6e6)
+    for processes, here in ((1, 1), (2, 2), (8, 8)):
+        with pytest.raises(RecipeError, match="of memory"):
+            check(wanted, graph, processes, here)
+    check(wanted, graph, 8, 1)
+    with pytest.raises(RunError, match="has 442 entities, too few for 443 processes"):
+        check(wanted, graph, 443, 1)

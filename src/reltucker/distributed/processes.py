@@ -22,7 +22,7 @@ class Processes(Peers):
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.rank = dist.get_rank()
-        self.size = dist.get_world_size()
+        self.size, self.here = spread()
 
     def total(self, x: Tensor) -> Tensor:
         """The sum over all processes, in place."""
@@ -105,9 +105,16 @@ def _told(peers: Processes) -> Iterator[None]:
         ) from error
 
 
+def spread() -> tuple[int, int]:
+    """How many processes torchrun, or the like, has started together, and how many of them on this
+    machine."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    return size, min(size, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+
+
 def is_launched() -> bool:
-    """Whether torchrun, or the like, has started this process as one of several."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+    """Whether this process is one of several."""
+    return spread()[0] > 1
 
 
 def is_restarted() -> bool:

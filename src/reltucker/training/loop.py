@@ -50,7 +50,7 @@ class Training:
         watcher: Watcher | None,
         peers: Peers = ALONE,
     ) -> None:
-        check(recipe, graph)
+        check(recipe, graph, peers.size, peers.here)
         self.recipe = recipe = settled(recipe, graph)
         self.graph = graph
         self.folder = folder

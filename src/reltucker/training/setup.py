@@ -57,12 +57,16 @@ def choose_device(wanted: str) -> torch.device:
     return torch.device(wanted)
 
 
-def check(recipe: Recipe, graph: KnowledgeGraph, processes: int = 1) -> None:
-    """Refuse what cannot be trained, before any file is written; so many processes share the
-    memory of the machine."""
+def check(recipe: Recipe, graph: KnowledgeGraph, processes: int = 1, here: int = 1) -> None:
+    """Refuse what cannot be trained, before any file is written. Of so many processes that train
+    together, some are here, and share the memory of this machine."""
     settings = recipe.train
     if not len(graph.train):
         raise GraphError(f"{graph.name}: there are no training triples")
+    if processes > len(graph.entities):
+        raise RunError(
+            f"{graph.name} has {len(graph.entities)} entities, too few for {processes} processes"
+        )
     refuse_idle(recipe)
     settings.objective_class.check(settings, graph.seen_entities)
     if settings.schedule == "plateau" and not is_possible(graph):
@@ -75,9 +79,10 @@ def check(recipe: Recipe, graph: KnowledgeGraph, processes: int = 1) -> None:
     # A parameter, its gradient, one or two numbers of the optimiser, the best value so far, a mean.
     copies = 4 + (settings.optimizer == "adam") + bool(settings.averaged_epochs)
     shared = sum(p.numel() for name, p in model.named_parameters() if name != "E")
-    numbers = copies * (model.E.numel() + processes * shared)
+    of_entities = model.E.numel() * here // processes
+    numbers = copies * (of_entities + here * shared)
     if settings.entity_dropout and not settings.objective_class.by_rows:
-        numbers += model.E.numel()  # E after dropout
+        numbers += of_entities  # E after dropout
     needed = BYTES * numbers
     if needed > physical_memory():
         raise RecipeError(
