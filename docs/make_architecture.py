@@ -27,7 +27,7 @@ ORDER = (
     "cli",
 )
 """The rooms; each may import those before it."""
-COMMON = ("atomic", "choices", "errors", "progress")
+COMMON = ("atomic", "choices", "errors", "machine", "progress")
 """Single files that every room may import, and that import no room."""
 
 ROW = 34
