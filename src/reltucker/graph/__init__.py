@@ -7,6 +7,7 @@ from reltucker.graph.extending import Extension, extend, keep_splits, warn_of_tr
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
 from reltucker.graph.loading import load_graph
+from reltucker.graph.preparing import prepare_graph
 from reltucker.graph.sources import GraphSource, TripleSource, read_names
 from reltucker.graph.tables import NAME_LIST
 from reltucker.graph.vocabulary import Vocabulary
@@ -32,6 +33,7 @@ __all__ = [
     "extend",
     "keep_splits",
     "load_graph",
+    "prepare_graph",
     "read_labels",
     "read_names",
     "relation_kinds",
