@@ -1,7 +1,9 @@
 """Ids for more names than memory holds: batches of names go to disk, by their hash into parts, and
 one part after the other is numbered."""
 
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +12,35 @@ import polars as pl
 from reltucker.graph.arrays import Array, blocks, growing, mapped
 from reltucker.graph.tables import bad_names
 
-OLDEST = pl.CompatLevel.oldest()
-"""Strings one after the other, so that a part of a file is a part of its bytes."""
-
 BLOCK = 1 << 20
-"""Names, or places, that are gone through at a time."""
+"""Places that are gone through at a time."""
+BYTES_BESIDE = 32
+"""What a name takes beside its text."""
+
+
+class Pieces:
+    """A file with frames one after the other, each of which can be read without the others."""
+
+    def __init__(self, path: Path, frames: Iterable[pl.DataFrame]) -> None:
+        self.path = path
+        self._ends = [0]
+        with path.open("wb") as file:
+            for frame in frames:
+                frame.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())
+                self._ends.append(file.tell())
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        return map(self.read, range(len(self)))
+
+    def read(self, number: int) -> pl.DataFrame:
+        """The frame with this number."""
+        begin, end = self._ends[number : number + 2]
+        with self.path.open("rb") as file:
+            file.seek(begin)
+            return pl.read_ipc_stream(io.BytesIO(file.read(end - begin)))
 
 
 class NameNumbers:
@@ -25,49 +51,50 @@ class NameNumbers:
     appeared first, and its id is the number of first places before that.
     """
 
-    def __init__(self, folder: Path, parts: int) -> None:
+    def __init__(self, folder: Path, parts: int, batch: int) -> None:
+        """A part is held while it is numbered, and about `batch` bytes when names are read."""
         self.folder = folder
         self.parts = parts
+        self.batch = batch
         self.places = 0
-        self._begins: list[Array] = []
-        self._block_begins: list[Array] = []
+        self._bytes = 0
+        self._batches: list[Pieces] = []
+        self._parts: list[Pieces] = []
         folder.mkdir()
 
     def add(self, names: pl.Series) -> None:
         """The distinct names of the next batch."""
         frame = pl.DataFrame({"name": names}).with_row_index("place", offset=self.places)
-        frame = frame.cast({"place": pl.Int64})
-        part = pl.col("name").hash(seed=0) % self.parts
-        frame = frame.with_columns(part=part.cast(pl.Int64)).sort("part", maintain_order=True)
-        sizes = np.bincount(frame["part"].to_numpy(), minlength=self.parts)
-        frame.drop("part").write_ipc(self._batch(len(self._begins)), compat_level=OLDEST)
-        self._begins.append(np.concatenate([[0], np.cumsum(sizes)]))
+        part = (pl.col("name").hash(seed=0) % self.parts).cast(pl.Int64)
+        frame = frame.with_columns(pl.col("place").cast(pl.Int64), part=part)
+        frame = frame.sort("part", maintain_order=True)
+        bounds = np.searchsorted(frame["part"].to_numpy(), np.arange(self.parts + 1))
+        path = self.folder / f"batch-{len(self._batches)}.arrow"
+        self._batches.append(Pieces(path, _between(frame.drop("part"), bounds)))
         self.places += len(names)
+        self._bytes += int(names.str.len_bytes().sum()) + BYTES_BESIDE * len(names)
 
     def number(self, advance: Callable[[int], None] | None = None) -> bool:
         """Find the id of every place; whether all names can be used."""
         first = np.lib.format.open_memmap(
             self.folder / "first.npy", mode="w+", dtype=np.int64, shape=(self.places,)
         )
-        bounds = np.arange(0, self.places + BLOCK, BLOCK)
+        step = max(self.batch * self.places // self._bytes, 1)
+        blocks_of_names = np.arange(0, self.places + step, step)
         for part in range(self.parts):
-            frame = pl.concat(
-                pl.scan_ipc(self._batch(number), glob=False)
-                .slice(int(begins[part]), int(begins[part + 1] - begins[part]))
-                .collect()
-                for number, begins in enumerate(self._begins)
-            )
+            frame = pl.concat([batch.read(part) for batch in self._batches])
             frame = frame.with_columns(first=pl.col("place").first().over("name"))
             first[frame["place"].to_numpy()] = frame["first"].to_numpy()
             distinct = frame.filter(pl.col("place") == pl.col("first")).drop("first")
             if distinct.select(bad_names(pl.col("name")).any()).item():
                 return False
-            distinct.write_ipc(self._part(part), compat_level=OLDEST)
-            self._block_begins.append(np.searchsorted(distinct["place"].to_numpy(), bounds))
+            bounds = np.searchsorted(distinct["place"].to_numpy(), blocks_of_names)
+            path = self.folder / f"part-{part}.arrow"
+            self._parts.append(Pieces(path, _between(distinct, bounds)))
             if advance is not None:
                 advance(len(frame))
-        for number in range(len(self._begins)):
-            self._batch(number).unlink()
+        for batch in self._batches:
+            batch.path.unlink()
         first.flush()
         del first
         self._rank()
@@ -96,17 +123,11 @@ class NameNumbers:
 
     def names(self) -> Iterator[pl.Series]:
         """All names in the order of their ids, some at a time."""
-        for block in range(-(-self.places // BLOCK)):
-            frames = [
-                pl.scan_ipc(self._part(part), glob=False)
-                .slice(int(begins[block]), int(begins[block + 1] - begins[block]))
-                .collect()
-                for part, begins in enumerate(self._block_begins)
-            ]
-            yield pl.concat(frames).sort("place")["name"]
+        for pieces in zip(*self._parts, strict=True):
+            yield pl.concat(pieces).sort("place")["name"]
 
-    def _batch(self, number: int) -> Path:
-        return self.folder / f"batch-{number}.arrow"
 
-    def _part(self, number: int) -> Path:
-        return self.folder / f"part-{number}.arrow"
+def _between(frame: pl.DataFrame, bounds: Array) -> Iterator[pl.DataFrame]:
+    """The rows from each bound to the next."""
+    for begin, end in pairwise(bounds.tolist()):
+        yield frame.slice(begin, end - begin)

@@ -25,7 +25,7 @@ from reltucker.graph.catalog import ENTRIES
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
 from reltucker.graph.loading import load_graph, locate
-from reltucker.graph.numbering import OLDEST, NameNumbers
+from reltucker.graph.numbering import NameNumbers
 from reltucker.graph.prepared import (
     DIRECTIONS,
     ENTITIES,
@@ -53,7 +53,7 @@ LEFT_OUT = 255
 """In place of the number of a split: a triple that its split has already."""
 BYTES_ON_DISK = 90
 """What a triple needs at most, working files included."""
-BYTES_TO_SPLIT = 24
+BYTES_TO_SPLIT = 40
 """What a triple of a single file needs of memory while train, valid and test are drawn."""
 
 
@@ -175,7 +175,8 @@ class _Writer:
     def stream(self, sources: _Sources, labels: pl.DataFrame | None, seed: int) -> Facts:
         """A graph whose files are read batch by batch."""
         names = [
-            NameNumbers(self.scratch / kind, self.plan.parts) for kind in ("entities", "relations")
+            NameNumbers(self.scratch / kind, self.plan.parts, self.plan.batch)
+            for kind in ("entities", "relations")
         ]
         heights, batches = self._read(sources.files, names)
         self._refuse_too_much(sources, sum(heights))
@@ -287,9 +288,10 @@ class _Writer:
         parts = []
         for number, frame in enumerate(frames):
             parts.append(self.scratch / f"{number}-{file}")
-            frame.write_ipc(parts[-1], compat_level=OLDEST)
+            frame.write_ipc(parts[-1])
         whole = pl.scan_ipc(parts, glob=False)
-        write_with(self.folder / file, lambda path: whole.sink_ipc(path, compat_level=OLDEST))
+        plain = pl.CompatLevel.oldest()  # strings that every reader of Arrow files knows
+        write_with(self.folder / file, lambda path: whole.sink_ipc(path, compat_level=plain))
 
     def _write_indexes(self, sizes: tuple[int, int]) -> None:
         files = [self.folder / f"{split}.npy" for split in SPLITS]
