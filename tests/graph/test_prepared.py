@@ -13,7 +13,7 @@ import pytest
 
 from reltucker import Recipe, load_graph, open_run, train
 from reltucker.errors import GraphError
-from reltucker.graph import describe_graph, prepare_graph
+from reltucker.graph import describe_graph, prepare_graph, verify_prepared
 from reltucker.graph.arrays import blocks, growing, mapped
 from reltucker.graph.prepared import FILES, MANIFEST, StoredVocabulary
 from tests.conftest import random_graph, write_graph
@@ -118,6 +118,16 @@ def test_other_content_of_the_same_size_is_named(folder: Path) -> None:
         graph.entities.find("e0")
 
 
+@pytest.mark.parametrize("file", FILES)
+def test_a_changed_byte_is_found_where_all_is_looked_at(folder: Path, file: str) -> None:
+    verify_prepared(folder)
+    content = bytearray((folder / file).read_bytes())
+    content[-9] ^= 1
+    (folder / file).write_bytes(content)
+    with pytest.raises(GraphError, match=f"{folder / file} is damaged: its content has changed"):
+        verify_prepared(folder)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -125,6 +135,7 @@ def test_other_content_of_the_same_size_is_named(folder: Path) -> None:
         ({"format": "other"}, "is not of a prepared graph"),
         ({"entities": "many"}, "is damaged: something is missing in it"),
         ({"bytes": {}}, "is damaged: something is missing in it"),
+        ({"crc32": 5}, "is damaged: something is missing in it"),
         ({"name": None}, "is damaged: something is missing in it"),
     ],
 )

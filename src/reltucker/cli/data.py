@@ -64,13 +64,17 @@ def describe_(
     """Count what is in a graph.
 
     Shows the splits, unseen entities, kinds of relations, degrees, and relations that are
-    symmetric, inverse to each other or contained in another.
+    symmetric, inverse to each other or contained in another. Of a prepared graph, every file is
+    compared with its checksum.
 
     Example: reltucker data describe triples.tsv
     """
-    from reltucker.graph import describe_graph, load_graph
+    from reltucker.graph import describe_graph, is_prepared, load_graph, verify_prepared
 
-    description = describe_graph(load_graph(graph, labels=labels, seed=seed))
+    loaded = load_graph(graph, labels=labels, seed=seed)
+    if is_prepared(Path(graph)):
+        verify_prepared(Path(graph))
+    description = describe_graph(loaded)
     output.show(json, description, *_tables(description))
 
 

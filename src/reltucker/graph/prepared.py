@@ -1,6 +1,6 @@
 """A prepared graph: a folder whose arrays are mapped into memory, so that it opens at once.
 
-prepared.json        sizes, counts, and the bytes of every file; written last
+prepared.json        sizes, counts, and size and checksum of every file; written last
 entities.arrow       names and labels by id; relations.arrow likewise
 train.npy            the triples of a split; valid.npy and test.npy likewise
 object-keys.npy      the answer index for objects, with -offsets, -answers and -splits; subject-...
@@ -8,6 +8,7 @@ object-keys.npy      the answer index for objects, with -offsets, -answers and -
 
 import json
 import shutil
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -158,9 +159,30 @@ def _cannot_write(folder: Path, cause: Exception) -> str:
 
 def write_manifest(folder: Path, facts: Facts) -> None:
     """Say that the folder is whole."""
-    sizes = {file: (folder / file).stat().st_size for file in FILES}
-    manifest = {"format": FORMAT, "version": VERSION, **facts._asdict(), "bytes": sizes}
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        **facts._asdict(),
+        "bytes": {file: (folder / file).stat().st_size for file in FILES},
+        "crc32": {file: _checksum(folder / file) for file in FILES},
+    }
     write_json(folder / MANIFEST, manifest)
+
+
+def verify_prepared(folder: Path) -> None:
+    """Read every file of a prepared folder and refuse one that has changed; opening looks at sizes
+    alone, for it must not wait for all that."""
+    for file, checksum in _manifest(folder)["crc32"].items():
+        if _checksum(folder / file) != checksum:
+            raise GraphError(f"{folder / file} is damaged: its content has changed; {AGAIN}")
+
+
+def _checksum(path: Path) -> int:
+    checksum = 0
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            checksum = zlib.crc32(piece, checksum)
+    return checksum
 
 
 def open_prepared(folder: Path, labels: pl.DataFrame | None = None) -> KnowledgeGraph:
@@ -216,8 +238,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
         isinstance(manifest.get("name"), str)
         and all(isinstance(manifest.get(field), int) for field in Facts._fields[1:5])
         and isinstance(manifest.get("counts"), dict)
-        and isinstance(manifest.get("bytes"), dict)
-        and set(manifest["bytes"]) == set(FILES)
+        and all(isinstance(manifest.get(key), dict) for key in ("bytes", "crc32"))
+        and set(manifest["bytes"]) == set(manifest["crc32"]) == set(FILES)
     )
     if not is_whole:
         raise GraphError(f"{path} is damaged: something is missing in it; {AGAIN}")
