@@ -194,6 +194,16 @@ def test_many_triples_cross_real_blocks(tmp_path: Path, file: str) -> None:
     assert made.counts["duplicates_train"] > 0
 
 
+def test_paths_are_no_patterns(tmp_path: Path) -> None:
+    folder = tmp_path / "a[1] b=c"
+    folder.mkdir()
+    (folder / "g{x}*.tsv").write_bytes(tsv(TRAIN))
+    frame = pl.DataFrame(TRAIN, schema=list("spo"), orient="row")
+    frame.write_parquet(folder / "g[1].parquet")
+    check(folder / "g{x}*.tsv", folder / "out*?[2]")
+    check(folder / "g[1].parquet", folder / "out{3}")
+
+
 def test_a_line_end_between_quotes_ends_no_block() -> None:
     text = b'a,"r\n",b\n"x\n\n"",",r,c\nlast,"r\nb'
     with patch.object(streaming, "PIECE", 4):

@@ -76,8 +76,9 @@ class NameNumbers:
 
     def number(self, advance: Callable[[int], None] | None = None) -> bool:
         """Find the id of every place; whether all names can be used."""
+        kind = np.int32 if self.places < 2**31 else np.int64
         first = np.lib.format.open_memmap(
-            self.folder / "first.npy", mode="w+", dtype=np.int64, shape=(self.places,)
+            self.folder / "first.npy", mode="w+", dtype=kind, shape=(self.places,)
         )
         step = max(self.batch * self.places // self._bytes, 1)
         blocks_of_names = np.arange(0, self.places + step, step)

@@ -73,7 +73,8 @@ class StoredVocabulary(Vocabulary):
     @cached_property
     def _columns(self) -> tuple[pl.Series, pl.Series | None]:
         try:
-            read = Vocabulary.from_frame(pl.read_ipc(self.path), self.kind)
+            with self.path.open("rb") as file:  # a path could be taken for a pattern
+                read = Vocabulary.from_frame(pl.read_ipc(file), self.kind)
         except POLARS_FAILURES as cause:
             raise GraphError(f"{self.path} is damaged; {AGAIN}") from cause
         if len(read) != self.size:
