@@ -15,8 +15,9 @@ from reltucker import Recipe, load_graph, open_run, train
 from reltucker.errors import GraphError
 from reltucker.graph import describe_graph, prepare_graph, verify_prepared
 from reltucker.graph.arrays import blocks, growing, mapped
-from reltucker.graph.prepared import FILES, MANIFEST, StoredVocabulary
+from reltucker.graph.prepared import FILES, MANIFEST, SCRATCH, StoredVocabulary, filling
 from tests.conftest import random_graph, write_graph
+from tests.graph.test_loading import TRAIN
 
 
 @pytest.fixture(scope="module")
@@ -190,3 +191,35 @@ def test_arrays_grow_and_come_back_in_blocks(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), growing(tmp_path / "no.npy", np.uint8):
         raise ZeroDivisionError
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npy", "empty.npy"]
+
+
+def test_a_taken_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    prepare_graph(TRAIN, taken)
+    before = {path.name: path.read_bytes() for path in taken.iterdir()}
+    file = tmp_path / "file"
+    file.write_text("mine")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "train.npy").write_text("mine")
+    for out in (taken, file, mine):
+        with pytest.raises(GraphError, match="holds something already; choose another --out"):
+            prepare_graph(TRAIN, out)
+    assert before == {path.name: path.read_bytes() for path in taken.iterdir()}
+    assert [path.name for path in mine.iterdir()] == ["train.npy"]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    prepare_graph(TRAIN, empty)
+
+
+def test_two_processes_do_not_fill_one_folder(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with filling(out):
+        code = f"""
+from reltucker.graph import prepare_graph
+prepare_graph([("a", "r", "b")], {str(out)!r})
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "another process prepares a graph in" in done.stderr
+        assert (out / SCRATCH).is_dir()

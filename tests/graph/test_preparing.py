@@ -30,7 +30,7 @@ from reltucker.graph import (
     ranges,
     streaming,
 )
-from reltucker.graph.prepared import MANIFEST, MARK, SCRATCH
+from reltucker.graph.prepared import MANIFEST, MARK
 from reltucker.graph.preparing import Plan
 from tests.graph.test_loading import RDF, TEST, TRAIN, VALID, assert_same, tsv, write_folder
 
@@ -274,38 +274,6 @@ def test_a_file_that_was_cut_is_refused(tmp_path: Path, file: str) -> None:
     with crossing(), pytest.raises(GraphError, match=f"{file} is not a whole"):
         prepare_graph(tmp_path / file, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_taken_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
-    taken = tmp_path / "taken"
-    prepare_graph(TRAIN, taken)
-    before = {path.name: path.read_bytes() for path in taken.iterdir()}
-    file = tmp_path / "file"
-    file.write_text("mine")
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "train.npy").write_text("mine")
-    for out in (taken, file, mine):
-        with pytest.raises(GraphError, match="holds something already; choose another --out"):
-            prepare_graph(TRAIN, out)
-    assert before == {path.name: path.read_bytes() for path in taken.iterdir()}
-    assert [path.name for path in mine.iterdir()] == ["train.npy"]
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    prepare_graph(TRAIN, empty)
-
-
-def test_two_processes_do_not_fill_one_folder(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    with preparing.filling(out):
-        code = f"""
-from reltucker.graph import prepare_graph
-prepare_graph([("a", "r", "b")], {str(out)!r})
-"""
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert "another process prepares a graph in" in done.stderr
-        assert (out / SCRATCH).is_dir()
 
 
 def test_too_little_memory_or_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
