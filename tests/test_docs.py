@@ -121,6 +121,32 @@ def test_the_figures_of_the_first_minute_are_those_of_the_result_file() -> None:
     assert f"{measured['reltucker demo']['seconds']:.0f} s in this run" in part
 
 
+def test_the_figures_of_prepared_graphs_are_those_of_the_result_file() -> None:
+    text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    part = text.partition("## Prepared graphs")[2].partition("\n## ")[0]
+    path = ROOT / "benchmarks" / "results" / "prepare.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    assert f"{measured['file_gib']:.2f} GiB) read" in part
+    assert f"in a folder ({measured['folder_gib']:.2f} GiB)" in part
+    rows = {
+        "load": "`load_graph` of the file",
+        "prepare": "`prepare`, in a quarter of 23 GiB",
+        "prepare in 1 GiB": "`prepare`, in 1 GiB",
+        "open": "`load_graph` of the folder",
+        "start from the file": "start from the file",
+        "start from the folder": "start from the folder",
+    }
+    assert rows.keys() == measured["sides"].keys()
+    for side, row in rows.items():
+        seconds, ratio = measured["sides"][side]["seconds"], measured["ratio_to_load"][side]
+        shown = f"{ratio:.2f}" if ratio > 0.01 else f"{ratio:.4f}"
+        peak = f"{measured['sides'][side]['peak_gib']:.2f} GiB"
+        assert table_row(part, row) == [f"{seconds:.2f}", shown, peak]
+    assert measured["sides"]["prepare in 1 GiB"]["peak_gib"] < 1
+    sooner = [measured["sides"][f"start from the {end}"]["seconds"] for end in ("file", "folder")]
+    assert f"begins {sooner[0] / sooner[1]:.1f} times as soon" in part
+
+
 def test_the_figures_of_objectives_are_those_of_the_result_file() -> None:
     text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     path = ROOT / "benchmarks" / "results" / "objectives.json"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reltucker.errors import ReltuckerError
     from reltucker.evaluation import Evaluation
-    from reltucker.graph import KnowledgeGraph, load_graph
+    from reltucker.graph import KnowledgeGraph, load_graph, prepare_graph
     from reltucker.run import Run, merge, open_run, train
     from reltucker.training import Recipe
 
@@ -28,6 +28,7 @@ __all__ = [
     "load_graph",
     "merge",
     "open_run",
+    "prepare_graph",
     "train",
 ]
 
@@ -40,6 +41,7 @@ _HOMES = {
     "load_graph": ("reltucker.graph", "load_graph"),
     "merge": ("reltucker.run", "merge"),
     "open_run": ("reltucker.run", "open_run"),
+    "prepare_graph": ("reltucker.graph", "prepare_graph"),
     "train": ("reltucker.run", "train"),
 }
 

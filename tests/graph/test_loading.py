@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from reltucker.errors import GraphError
 from reltucker.graph import SPLITS, GraphWarning, KnowledgeGraph, load_graph
-from reltucker.graph.building import _keys
+from reltucker.graph.building import keys_of
 
 TRAIN = [("a", "r", "b"), ("b", "r", "c"), ("a", "s", "c")]
 VALID = [("c", "r", "a"), ("new", "s", "a")]
@@ -187,9 +187,9 @@ def test_overlap_is_kept_counted_and_warned_of(tmp_path: Path) -> None:
     assert caught[0].filename == __file__
 
 
-def test_keys_tell_triples_apart_even_in_huge_vocabularies() -> None:
+def testkeys_of_tell_triples_apart_even_in_huge_vocabularies() -> None:
     triples = np.array([[1, 2, 3], [1, 2, 4], [1, 2, 3], [2**30, 2, 3]], dtype=np.int32)
-    keys = _keys(triples, 2**31 - 1, 2**20)
+    keys = keys_of(triples, 2**31 - 1, 2**20)
     assert keys[0] == keys[2]
     assert len(set(keys.tolist())) == 3
 

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from reltucker.errors import GraphError, RecipeError, ReltuckerError, RunError
 from reltucker.graph import KnowledgeGraph
+from reltucker.machine import physical_memory
 from reltucker.model import CORES
 from reltucker.run import open_run, train
 from reltucker.training import (
@@ -26,9 +27,7 @@ from reltucker.training import (
     Training,
     build_model,
     check,
-    memory,
 )
-from reltucker.training.memory import physical_memory
 from reltucker.training.stopping import EarlyStopping
 from tests.conftest import core_settings, random_graph
 
@@ -291,17 +290,6 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="not a run folder"):
         open_run(tmp_path)
-
-
-def test_a_container_s_limit_counts_as_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine = physical_memory()
-    limits = (tmp_path / "missing", tmp_path / "limit")
-    monkeypatch.setattr(memory, "CONTAINER_LIMITS", limits)
-    for text, expected in (("max\n", machine), ("1048576\n", 1048576.0)):
-        limits[1].write_text(text)
-        assert physical_memory() == expected
 
 
 def test_a_run_is_used_on_the_device_of_its_recipe(

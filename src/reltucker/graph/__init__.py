@@ -7,6 +7,8 @@ from reltucker.graph.extending import Extension, extend, keep_splits, warn_of_tr
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
 from reltucker.graph.loading import load_graph
+from reltucker.graph.prepared import is_prepared, verify_prepared
+from reltucker.graph.preparing import prepare_graph
 from reltucker.graph.sources import GraphSource, TripleSource, read_names
 from reltucker.graph.tables import NAME_LIST
 from reltucker.graph.vocabulary import Vocabulary
@@ -30,10 +32,13 @@ __all__ = [
     "Vocabulary",
     "describe_graph",
     "extend",
+    "is_prepared",
     "keep_splits",
     "load_graph",
+    "prepare_graph",
     "read_labels",
     "read_names",
     "relation_kinds",
+    "verify_prepared",
     "warn_of_trained",
 ]

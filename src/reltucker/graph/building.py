@@ -1,10 +1,12 @@
 """From tables of names to a knowledge graph: ids, duplicates, splits, labels."""
 
 import warnings
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from reltucker.errors import GraphError
@@ -14,6 +16,8 @@ from reltucker.graph.labels import DEFAULT_LANGUAGE, in_language, read_labels
 from reltucker.graph.splitting import split_triples
 from reltucker.graph.tables import NameTable, bad_names
 from reltucker.graph.vocabulary import Vocabulary
+
+Rows = npt.NDArray[np.int64]
 
 
 class GraphWarning(UserWarning):
@@ -39,7 +43,7 @@ def build_graph(
     given = [tables[split] for split in SPLITS if split in tables]
     frame = pl.concat([table.frame for table in given], rechunk=False)
     triples = np.empty((frame.height, 3), dtype=np.int32)
-    (entity_names, seen_entities), (relation_names, seen_relations) = _number(
+    (entity_names, seen_entities), (relation_names, seen_relations) = number_names(
         frame, triples, heights[0]
     )
     del frame
@@ -48,17 +52,16 @@ def build_graph(
             table.examine()
         raise GraphError(f"{given[0].origin}: a name is blank or broken; write it again")
     sizes = len(entity_names), len(relation_names)
-    counts = {"literals_skipped": sum(table.literals for table in given)}
-    splits = _without_duplicates(triples, _keys(triples, *sizes), heights, counts)
+    counts = Counter(literals_skipped=sum(table.literals for table in given))
+    ends = np.cumsum(heights)[:-1]
+    repeated, met = find_repeated(np.split(keys_of(triples, *sizes), ends))
+    counts |= met
+    parts = zip(np.split(triples, ends), repeated, strict=True)
+    train, valid, test = (
+        np.delete(part, rows, axis=0) if len(rows) else part for part, rows in parts
+    )
     del triples
-    for split, earlier in (("valid", "train"), ("test", "train or valid")):
-        if counts[f"overlap_{split}"]:
-            warnings.warn(
-                f"graph {name}: {counts[f'overlap_{split}']} triples of {split} also stand in "
-                f"{earlier}, so results on them say little",
-                GraphWarning,
-                stacklevel=3,
-            )
+    warn_of_overlap(name, counts, stacklevel=4)
     if labels is None:
         known = in_language(pl.concat([table.labels for table in given]), language)
     else:
@@ -69,14 +72,16 @@ def build_graph(
         name,
         Vocabulary(entity_names, kind="entity").labelled(known),
         Vocabulary(relation_names, kind="relation").labelled(known),
-        *(splits if seed is None else split_triples(splits[0], *sizes, seed)),
+        *((train, valid, test) if seed is None else split_triples(train, *sizes, seed)),
         seen_entities,
         seen_relations,
         {key: count for key, count in counts.items() if count},
     )
 
 
-def _number(frame: pl.DataFrame, triples: Triples, train_rows: int) -> list[tuple[pl.Series, int]]:
+def number_names(
+    frame: pl.DataFrame, triples: Triples, train_rows: int
+) -> list[tuple[pl.Series, int]]:
     """Fill triples (n, 3) with ids; of entities and relations, the names and how many train has.
 
     Ids follow the first appearance, row by row and the subject before the object, so the names
@@ -112,7 +117,7 @@ def _number(frame: pl.DataFrame, triples: Triples, train_rows: int) -> list[tupl
     return numbered
 
 
-def _keys(triples: Triples, entities: int, relations: int) -> Keys:
+def keys_of(triples: Triples, entities: int, relations: int) -> Keys:
     """One integer for each triple, equal where the triples are equal."""
     pairs = triples[:, 0].astype(np.int64) * relations + triples[:, 1]
     if entities * relations * entities >= 2**63:
@@ -122,28 +127,39 @@ def _keys(triples: Triples, entities: int, relations: int) -> Keys:
     return pairs
 
 
-def _without_duplicates(
-    triples: Triples, keys: Keys, heights: list[int], counts: dict[str, int]
-) -> tuple[Triples, Triples, Triples]:
-    """The three splits, each triple once in its split; counts what was dropped and overlaps."""
-    ends = np.cumsum(heights)[:-1]
+def find_repeated(keys: Sequence[Keys]) -> tuple[list[Rows], Counter[str]]:
+    """For the keys of train, valid and test: the rows of each whose key stands in an earlier row of
+    the same split; and counts of these, and of distinct keys that an earlier split has, too."""
     before: list[Keys] = []
-    splits: list[Triples] = []
-    for split, part, own in zip(SPLITS, np.split(triples, ends), np.split(keys, ends), strict=True):
+    repeated: list[Rows] = []
+    counts: Counter[str] = Counter()
+    for split, own in zip(SPLITS, keys, strict=True):
         ordered = np.sort(own)
         fresh = starts(ordered)
+        rows = np.empty(0, dtype=np.int64)
         if not fresh.all():
             # Sorting row numbers along would cost more than to look for the few repeated keys.
-            rows = pl.Series(own).is_in(pl.Series(ordered[~fresh]).implode()).arg_true()
-            is_later = ~pl.Series(own).gather(rows).is_first_distinct()
-            part = np.delete(part, rows.filter(is_later), axis=0)
+            several = pl.Series(own).is_in(pl.Series(ordered[~fresh]).implode()).arg_true()
+            is_later = ~pl.Series(own).gather(several).is_first_distinct()
+            rows = several.filter(is_later).cast(pl.Int64).to_numpy()
             ordered = ordered[fresh]
-        counts[f"duplicates_{split}"] = len(own) - len(part)
         known = np.zeros(len(ordered), dtype=bool)
         for earlier in before:
             known |= np.searchsorted(earlier, ordered, "right") > np.searchsorted(earlier, ordered)
+        counts[f"duplicates_{split}"] = len(rows)
         counts[f"overlap_{split}"] = int(known.sum())
         before.append(ordered)
-        splits.append(part)
-    train, valid, test = splits
-    return train, valid, test
+        repeated.append(rows)
+    return repeated, counts
+
+
+def warn_of_overlap(name: str, counts: Mapping[str, int], stacklevel: int) -> None:
+    """Warn where triples of valid or test also stand in an earlier split."""
+    for split, earlier in (("valid", "train"), ("test", "train or valid")):
+        if counts[f"overlap_{split}"]:
+            warnings.warn(
+                f"graph {name}: {counts[f'overlap_{split}']} triples of {split} also stand in "
+                f"{earlier}, so results on them say little",
+                GraphWarning,
+                stacklevel=stacklevel,
+            )

@@ -59,6 +59,11 @@ class KnowledgeGraph:
             self._indexes[direction] = AnswerIndex.build(direction, splits, *sizes)
         return self._indexes[direction]
 
+    def with_answers(self, *indexes: AnswerIndex) -> "KnowledgeGraph":
+        """The same graph, which has these answer indexes and need not build them."""
+        self._indexes.update({index.direction: index for index in indexes})
+        return self
+
     def occurring(self, relation: int, direction: Direction) -> Keys:
         """The entities that are objects (or subjects) of a relation in train, ascending."""
         size = len(self.entities)

@@ -11,7 +11,8 @@ from reltucker.graph.catalog import ENTRIES, suggestion
 from reltucker.graph.extending import keep_splits
 from reltucker.graph.families import families
 from reltucker.graph.knowledge_graph import KnowledgeGraph
-from reltucker.graph.labels import DEFAULT_LANGUAGE
+from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
+from reltucker.graph.prepared import is_prepared, open_prepared
 from reltucker.graph.sources import (
     GraphSource,
     read_file,
@@ -33,12 +34,13 @@ def load_graph(
     """The knowledge graph of a catalog name, a folder, a file, a frame, triples, or splits.
 
     A name of the catalog wins over a file of the same name; `./name` or a Path is always a path.
-    A folder holds train and, if it has them, valid and test, each in any format, and may hold
-    labels; RDF files may hold theirs among the triples (rdfs:label, skos:prefLabel), and where
-    there are several, those in `language` are taken. A dict has the keys train and, if wanted,
-    valid and test. Anything else is one set of triples, split 80/10/10 by `seed` so that train
-    knows every entity and relation; those that stood in the graph `before` keep their split.
-    Ids follow the order of first appearance, so the same triples always get the same ids.
+    A folder that `prepare_graph` made is opened as it is, with the splits that it has. Another one
+    holds train and, if it has them, valid and test, each in any format, and may hold labels; RDF
+    files may hold theirs among the triples (rdfs:label, skos:prefLabel), and where there are
+    several, those in `language` are taken. A dict has the keys train and, if wanted, valid and
+    test. Anything else is one set of triples, split 80/10/10 by `seed` so that train knows every
+    entity and relation; those that stood in the graph `before` keep their split. Ids follow the
+    order of first appearance, so the same triples always get the same ids.
     """
     labels_file = None if labels is None else Path(labels)
     if isinstance(source, Mapping):
@@ -47,27 +49,33 @@ def load_graph(
         rows = read_rows(source)
         graph = build_graph({"train": rows}, "graph", labels_file, seed, language)
         return graph if before is None else keep_splits(graph, before)
-    path, name = Path(source), None
+    if isinstance(source, str) and source in ENTRIES and ENTRIES[source].is_built_in:
+        if labels is not None:
+            raise GraphError(f"the names of {source} are readable as they are; omit the labels")
+        return families(seed)
+    path, name = locate(source)
+    if path.is_dir() and is_prepared(path):
+        known = None if labels_file is None else read_labels(labels_file, language)
+        return open_prepared(path, known)
+    if path.is_dir():
+        tables, own_labels = read_folder(path)
+        return build_graph(tables, name, labels_file or own_labels, language=language)
+    graph = build_graph({"train": read_file(path)}, name, labels_file, seed, language)
+    return graph if before is None else keep_splits(graph, before)
+
+
+def locate(source: str | PathLike[str]) -> tuple[Path, str]:
+    """The file or folder of a path or of a name of the catalog, and what its graph is called."""
     if isinstance(source, str) and source in ENTRIES:
-        entry = ENTRIES[source]
-        if entry.is_built_in:
-            if labels is not None:
-                raise GraphError(f"the names of {source} are readable as they are; omit the labels")
-            return families(seed)
-        if not entry.is_available:
+        if not ENTRIES[source].is_available:
             raise GraphError(
                 f"{source} is not on this machine yet; run: reltucker data fetch {source}"
             )
-        path, name = entry.folder, source
+        return ENTRIES[source].folder, source
+    path = Path(source)
     if not os.path.exists(path):
         raise GraphError(
             f"{str(source)[:200]!r} is neither a file or folder nor a graph of the catalog; "
             f"{suggestion(str(source))}"
         )
-    if path.is_dir():
-        tables, own_labels = read_folder(path)
-        name, labels_file = name or path.resolve().name, labels_file or own_labels
-        return build_graph(tables, name, labels_file, language=language)
-    tables, name = {"train": read_file(path)}, stem_and_suffix(path)[0]
-    graph = build_graph(tables, name, labels_file, seed, language)
-    return graph if before is None else keep_splits(graph, before)
+    return path, path.resolve().name if path.is_dir() else stem_and_suffix(path)[0]

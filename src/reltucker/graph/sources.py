@@ -84,13 +84,18 @@ def read_file(path: Path, columns: Columns = TRIPLES, others: tuple[str, ...] = 
     else:
         table = TABLE_READERS[suffix](path, columns)
     if table.frame.is_empty():
-        only = f" (it has {table.literals} with literals only)" if table.literals else ""
-        raise GraphError(f"{path} is empty; it needs rows of {', '.join(columns)}{only}")
+        raise empty_file(path, columns, table.literals)
     return table
 
 
-def read_folder(folder: Path) -> tuple[dict[SplitName, NameTable], Path | None]:
-    """The splits that a folder holds, and its file of labels if it has one."""
+def empty_file(path: Path, columns: Columns = TRIPLES, literals: int = 0) -> GraphError:
+    """What to say of a file without rows."""
+    only = f" (it has {literals} with literals only)" if literals else ""
+    return GraphError(f"{path} is empty; it needs rows of {', '.join(columns)}{only}")
+
+
+def find_splits(folder: Path) -> tuple[dict[SplitName, Path], Path | None]:
+    """The files of the splits that a folder holds, and its file of labels if it has one."""
     files: dict[str, Path] = {}
     for use, stems in FILE_STEMS.items():
         names = {(stem, suffix) for stem in stems for suffix in SUFFIXES}
@@ -107,9 +112,13 @@ def read_folder(folder: Path) -> tuple[dict[SplitName, NameTable], Path | None]:
             f"{folder} has no train.* file; train, valid and test were looked for with the "
             f"endings {', '.join(SUFFIXES)}, also with .gz or .zst after them"
         )
-    return {split: read_file(files[split]) for split in SPLITS if split in files}, files.get(
-        "labels"
-    )
+    return {split: files[split] for split in SPLITS if split in files}, files.get("labels")
+
+
+def read_folder(folder: Path) -> tuple[dict[SplitName, NameTable], Path | None]:
+    """The splits that a folder holds, and its file of labels if it has one."""
+    files, labels = find_splits(folder)
+    return {split: read_file(path) for split, path in files.items()}, labels
 
 
 def read_splits(source: Mapping[SplitName, TripleSource]) -> dict[SplitName, NameTable]:

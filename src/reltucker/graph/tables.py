@@ -8,12 +8,12 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 import polars as pl
 
@@ -74,41 +74,64 @@ class NameTable:
 
 def read_bytes(path: Path) -> bytes:
     """The content of a file, decompressed when its name ends with .gz, .zst or .zstd."""
+    return b"".join(read_pieces(path))
+
+
+def read_pieces(
+    path: Path, size: int = -1, advance: Callable[[int], None] | None = None
+) -> Iterator[bytes]:
+    """As `read_bytes`, in pieces for which at most `size` bytes are read or decompressed at a
+    time; `advance` is told how much of the file on the disk is done."""
     compression = COMPRESSIONS.get(path.suffix.lower())
+    cannot = f"{path} cannot be read ({{}}); check the path and its permissions"
+    broken = f"{path} is not a whole {compression} file ({{}}); download or compress it again"
     try:
-        content = path.read_bytes()
+        file = path.open("rb")
     except OSError as cause:
-        raise GraphError(
-            f"{path} cannot be read ({cause.strerror}); check the path and its permissions"
-        ) from cause
-    try:
-        if compression == "gzip":
-            return gzip.decompress(content)
-        return _decompress_zstd(path, content) if compression else content
-    except (OSError, EOFError, ValueError, zlib.error) as cause:
-        raise GraphError(
-            f"{path} is not a whole {compression} file ({cause}); download or compress it again"
-        ) from cause
+        raise GraphError(cannot.format(cause.strerror)) from cause
+    done = 0
+    with file:
+        try:
+            for piece in _decompressed(path, file, compression, size):
+                if advance is not None:
+                    advance(file.tell() - done)
+                    done = file.tell()
+                yield piece
+        except (OSError, EOFError, ValueError, zlib.error) as cause:
+            raise GraphError((broken if compression else cannot).format(cause)) from cause
 
 
-def _decompress_zstd(path: Path, content: bytes) -> bytes:
+def _decompressed(
+    path: Path, file: BinaryIO, compression: str | None, size: int
+) -> Iterator[bytes]:
+    if compression == "zstd":
+        yield from _decompressed_zstd(path, file, size)
+        return
+    content = gzip.GzipFile(fileobj=file) if compression else file
+    while piece := content.read(size):
+        yield piece
+
+
+def _decompressed_zstd(path: Path, file: BinaryIO, size: int) -> Iterator[bytes]:
     try:
         import zstandard
     except ImportError:
         raise GraphError(
             f"{path} needs the package zstandard; install it or decompress the file first"
         ) from None
-    parts = []
-    while content:
-        frame = zstandard.ZstdDecompressor().decompressobj()
-        try:
-            parts.append(frame.decompress(content))
-        except zstandard.ZstdError as cause:
-            raise ValueError(str(cause)) from cause
-        if not frame.eof:
-            raise EOFError("the end of the last frame is missing")
-        content = frame.unused_data
-    return b"".join(parts)
+    frame = None
+    while content := file.read(size):
+        while content:
+            frame = frame or zstandard.ZstdDecompressor().decompressobj()
+            try:
+                yield frame.decompress(content)
+            except zstandard.ZstdError as cause:
+                raise ValueError(str(cause)) from cause
+            content = frame.unused_data
+            if frame.eof:
+                frame = None
+    if frame is not None:
+        raise EOFError("the end of the last frame is missing")
 
 
 def read_text(path: Path, columns: Columns, *, quoted: bool = False) -> NameTable:
@@ -133,6 +156,15 @@ def _read_in_bulk(path: Path, columns: Columns, *, quoted: bool) -> pl.DataFrame
             with path.open("rb") as file:
                 if file.read(len(ZSTD_START)) != ZSTD_START:
                     return None
+    except OSError:
+        return None
+    return parse_in_bulk(source, columns, quoted=quoted)
+
+
+def parse_in_bulk(source: Path | bytes, columns: Columns, *, quoted: bool) -> pl.DataFrame | None:
+    """The table of a file or of whole lines as polars reads it; None when anything about it is
+    not plain."""
+    try:
         frame = pl.read_csv(
             source,
             separator="," if quoted else "\t",
@@ -149,34 +181,44 @@ def _read_in_bulk(path: Path, columns: Columns, *, quoted: bool) -> pl.DataFrame
 
 def _read_carefully(path: Path, columns: Columns, *, quoted: bool) -> pl.DataFrame:
     """The table, line by line; raises GraphError with the first line that is not as it must be."""
+    lines = io.BytesIO(read_bytes(path))
+    empty = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
+    return pl.concat([empty, *careful_batches(lines, path, columns, quoted=quoted)])
+
+
+def careful_batches(
+    lines: Iterable[bytes], path: Path, columns: Columns, *, quoted: bool, first: int = 1
+) -> Iterator[pl.DataFrame]:
+    """The table of lines of a file, the first of them with the number `first`, in batches; raises
+    GraphError with the first line that is not as it must be."""
     schema = dict.fromkeys(columns, pl.String)
-    frames = [pl.DataFrame(schema=schema)]
-    records = _records(path, quoted)
+    records = _records(_decoded(lines, path, first), path, quoted, first)
     while batch := list(islice(records, BATCH)):
         numbers, rows = zip(*batch, strict=True)
         good = next((n for n, row in enumerate(rows) if len(row) != len(columns)), len(rows))
-        frames.append(pl.DataFrame(rows[:good], schema=schema, orient="row"))
-        check_names(frames[-1], f"{path}, line", numbers)
+        frame = pl.DataFrame(rows[:good], schema=schema, orient="row")
+        check_names(frame, f"{path}, line", numbers)
         if good < len(rows):
             raise GraphError(
                 f"{path}, line {numbers[good]}: {len(rows[good])} columns found where "
                 f"{len(columns)} are needed; write {', '.join(columns)} "
                 f"with one {'comma' if quoted else 'tab'} between them"
             )
-    return pl.concat(frames)
+        yield frame
 
 
-def _records(path: Path, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+def _records(
+    lines: Iterator[str], path: Path, quoted: bool, first: int
+) -> Iterator[tuple[int, list[str]]]:
     """The fields of a line and its number, without blank lines; a quoted name may span lines."""
-    lines = _decoded_lines(path)
     reader = csv.reader(lines, strict=True)
     split = (line.removesuffix("\n").removesuffix("\r").split("\t") for line in lines)
-    number = 1
+    number = first
     try:
         for fields in reader if quoted else split:
             if len(fields) > 1 or "".join(fields).strip():
                 yield number, fields
-            number = reader.line_num + 1 if quoted else number + 1
+            number = first + reader.line_num if quoted else number + 1
     except csv.Error as cause:
         raise GraphError(
             f"{path}, line {number}: the line is not CSV ({cause}); put names with commas, "
@@ -184,8 +226,8 @@ def _records(path: Path, quoted: bool) -> Iterator[tuple[int, list[str]]]:
         ) from cause
 
 
-def _decoded_lines(path: Path) -> Iterator[str]:
-    for number, line in enumerate(io.BytesIO(read_bytes(path)), 1):
+def _decoded(lines: Iterable[bytes], path: Path, first: int) -> Iterator[str]:
+    for number, line in enumerate(lines, first):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as cause:
@@ -207,7 +249,7 @@ def read_parquet(path: Path, columns: Columns) -> NameTable:
     return from_frame(frame, columns, str(path))
 
 
-def from_frame(frame: pl.DataFrame, columns: Columns, origin: str) -> NameTable:
+def from_frame(frame: pl.DataFrame, columns: Columns, origin: str, first_row: int = 1) -> NameTable:
     """The table of a frame whose columns are named as in a header, or s, p, o, or are as many."""
     by_name = {column.lower(): column for column in frame.columns}
     headers = [names for names in (*HEADERS[columns], tuple("spo")) if by_name.keys() >= set(names)]
@@ -226,7 +268,9 @@ def from_frame(frame: pl.DataFrame, columns: Columns, origin: str) -> NameTable:
             )
     names = zip(chosen, columns, strict=True)
     texts = frame.select(pl.col(column).cast(pl.String).alias(name) for column, name in names)
-    examine = partial(check_names, texts, f"{origin}, row", range(1, len(texts) + 1))
+    examine = partial(
+        check_names, texts, f"{origin}, row", range(first_row, first_row + len(texts))
+    )
     if any(column.null_count() for column in texts):
         examine()
     return NameTable(texts, origin, examine)

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from reltucker.errors import EndedTooEarlyError, RunError, ScoreError
 from reltucker.graph import KnowledgeGraph
+from reltucker.machine import peak_memory
 from reltucker.model import sizes_of
 from reltucker.peers import ALONE, Peers
 from reltucker.training.averaging import WeightAverage
 from reltucker.training.checkpoint import pack, unpack
-from reltucker.training.memory import keep_freed_memory, peak_memory
+from reltucker.training.memory import keep_freed_memory
 from reltucker.training.objectives import add_up
 from reltucker.training.optimizer import Optimizer, Schedule
 from reltucker.training.recipe import Recipe

@@ -1,9 +1,7 @@
-"""Memory: how much there is, how much was used, and how freed memory stays with the process."""
+"""Memory of a training: freed blocks stay with the process, large tensors lie in large pages."""
 
 import ctypes
-import os
 import sys
-from pathlib import Path
 
 from torch import Tensor
 
@@ -52,37 +50,3 @@ def use_huge_pages(*tensors: Tensor) -> None:
         length = (tensor.data_ptr() + size - begin) // PAGE * PAGE
         for advice in (_MADV_HUGEPAGE, _MADV_COLLAPSE):  # advice that is not known changes nothing
             madvise(ctypes.c_void_p(begin), ctypes.c_size_t(length), advice)
-
-
-CONTAINER_LIMITS = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
-"""Where Linux tells a container its limit: control groups of the second and of the first kind."""
-
-
-def physical_memory() -> float:
-    """Bytes of memory that the machine or the container has; without a limit where the system does
-    not tell."""
-    try:
-        memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        memory = float("inf")
-    for path in CONTAINER_LIMITS:
-        try:
-            memory = min(memory, float(path.read_text(encoding="ascii")))
-        except (OSError, ValueError):  # no such file, or "max"
-            continue
-    return memory
-
-
-def peak_memory() -> int | None:
-    """The largest resident size of this process so far, in bytes; None where the system does not
-    tell."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Linux counts in KiB, macOS in bytes.
-    return largest if sys.platform == "darwin" else 1024 * largest

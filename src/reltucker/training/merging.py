@@ -11,9 +11,9 @@ import numpy as np
 from reltucker.errors import RunError
 from reltucker.evaluation import rank_split
 from reltucker.graph import KnowledgeGraph
+from reltucker.machine import peak_memory
 from reltucker.model import RelationalTucker, sizes_of, weighted_sum
 from reltucker.progress import track
-from reltucker.training.memory import peak_memory
 from reltucker.training.recipe import LARGEST_ENTITY_DIM, Recipe
 from reltucker.training.run_folder import BEST, RESULT, RunFolder
 from reltucker.training.setup import choose_device, trained_model

@@ -5,9 +5,9 @@ import torch
 
 from reltucker.errors import GraphError, RecipeError, RunError
 from reltucker.graph import KnowledgeGraph
+from reltucker.machine import physical_memory
 from reltucker.model import CORES, RelationalTucker
 from reltucker.peers import ALONE, Peers
-from reltucker.training.memory import physical_memory
 from reltucker.training.recipe import Recipe, refuse_idle
 from reltucker.training.run_folder import BEST, RunFolder
 from reltucker.training.validation import is_possible, settle
