@@ -23,6 +23,8 @@ from reltucker.report import Column, Table
 
 RESULTS = Path(__file__).parent / "results"
 BYTES = 4
+NUMBERS = 2.5e9
+"""Numbers a second that one thread moves: chosen such that its own steps are predicted."""
 FIXED = 2.5e-3
 """Seconds of a step that no size explains: a few hundred calls."""
 
@@ -130,7 +132,7 @@ def measured_machine(scaling: dict[str, Any]) -> Machine:
     """One thread of the machine that `benchmarks.scaling` ran on, and its loopback."""
     two = [case["2 processes"] for case in scaling["cases"].values()]
     link = 1e6 * sum(each["megabytes_per_second"] for each in two) / len(two)
-    return Machine(0.9e9 * scaling["gflops_two_threads"] / 2, 1.2e9, link, 2e-4)
+    return Machine(1e9 * scaling["gflops_two_threads"] / 2, NUMBERS, link, 2e-4)
 
 
 NODE = Machine(operations=6e11, numbers=6e9, link=1.25e9, latency=5e-5)

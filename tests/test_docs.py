@@ -109,6 +109,30 @@ def test_the_figures_of_products_are_those_of_the_result_file() -> None:
         assert table_row(part, name) == [f"{ms['float32']:.0f}", f"{ms['bfloat16']:.0f}", ratio]
 
 
+def test_the_figures_of_scale_are_those_of_the_result_files() -> None:
+    text = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    results = ROOT / "benchmarks" / "results"
+    scaling, cluster = (
+        json.loads((results / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("scaling", "cluster")
+    )
+    for name, ways in scaling["cases"].items():
+        slow = ways["1 process, 1 thread"]["items_per_second"]
+        for way, found in ways.items():
+            assert f"| {name}; {way} | {found['milliseconds_per_step']:.1f} | " in text
+            times = f"{found['items_per_second'] / slow:.2f}"
+            assert f"| {times} | {found['communication']:.0%} | " in text
+    for name, ways in cluster["check"]["cases"].items():
+        for way, found in ways.items():
+            assert f"| {found['predicted']:.1f} | {found['ratio']:.2f} |" in text, (name, way)
+    for name, rows in cluster["plans"].items():
+        assert f"{name}: {cluster['knees'][name]}" in text
+        for row in rows:
+            shown = (f"{row['gib']:.1f}", f"{row['megabytes']:.0f}", f"{row['communication']:.0%}")
+            expected = [*shown, f"{row['hours']:.1f}", f"{row['cost']:.0f}"]
+            assert table_row(text, f"{name}; {row['nodes']}") == expected
+
+
 def test_the_figures_of_the_first_minute_are_those_of_the_result_file() -> None:
     text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     part = text.partition("## The first minute")[2].partition("\n## ")[0]
