@@ -5,7 +5,8 @@
 Each case runs in one process with one thread, in one with two, and in two with one each (strong
 scaling: the same batch), and in two with twice the batch (weak scaling). Communication is the time
 in which a process waits for the others or for the network, here the loopback of one machine.
---large takes a graph of millions of entities, as `benchmarks.large_graph` makes it.
+--large takes a graph of millions of entities, as `benchmarks.large_graph` makes it; --epoch trains
+a whole epoch of such a graph, best a prepared one, by one process and by two.
 """
 
 import argparse
@@ -73,6 +74,16 @@ LARGE: dict[str, dict[str, Any]] = {
         "model.entity_dim": 128,
         "train.batch_size": 2000,
     }
+}
+EPOCH: dict[str, Any] = {
+    **RECIPROCAL,
+    "model.name": "complex",
+    "model.entity_dim": 64,
+    "train.shared_negatives": True,
+    "train.negatives": 500,
+    "train.batch_size": 20_000,
+    "train.epochs": 1,
+    "train.validate_triples": 500,
 }
 WAYS = {
     "1 process, 1 thread": (1, 1, 1),
@@ -147,11 +158,14 @@ def run_side(source: str, settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def measure(source: str, settings: dict[str, Any], way: tuple[int, int, int]) -> dict[str, Any]:
-    """One case in one way."""
+def measure(
+    source: str, settings: dict[str, Any] | None, way: tuple[int, int, int]
+) -> dict[str, Any]:
+    """One case in one way; without settings, a whole epoch."""
     processes, threads, times = way
-    size = times * settings.get("train.batch_size", Recipe().train.batch_size)
-    settings = {**settings, "train.batch_size": size}
+    if settings is not None:
+        size = times * settings.get("train.batch_size", Recipe().train.batch_size)
+        settings = {**settings, "train.batch_size": size}
     command = [sys.executable]
     if processes > 1:
         command += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
@@ -164,19 +178,51 @@ def measure(source: str, settings: dict[str, Any], way: tuple[int, int, int]) ->
     return result
 
 
+def run_epoch(source: str) -> dict[str, Any]:
+    """A whole epoch; in this process, or in those that torchrun has started."""
+    graph, recipe = load_graph(source), Recipe().with_values(EPOCH)
+    with joined_group(recipe.train) as peers, tempfile.TemporaryDirectory() as folder:
+        path = Path(str(peers.agreed(folder))) / "run"
+        peers.first(lambda: RunFolder.create(path, recipe, graph) and None)
+        training = Training(recipe, graph, RunFolder(path), None, peers)
+        training.model.train()
+        began = time.perf_counter()
+        loss = training._train_epoch()
+        seconds = time.perf_counter() - began
+        peak = training._peak_memory() or 0
+    parameters = training.model.entities * training.model.E.shape[1] + training.model.R.numel()
+    return {
+        "entities": len(graph.entities),
+        "triples": len(graph.train),
+        "parameters": parameters,
+        "seconds_per_epoch": seconds,
+        "peak_gib": peak / 2**30,
+        "loss": loss,
+    }
+
+
 def main() -> None:
     """All cases in all ways, in turns."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
     parser.add_argument("--data", default="fb15k-237")
     parser.add_argument("--large", help="a graph with millions of entities")
+    parser.add_argument("--epoch", metavar="FOLDER", help="a whole epoch of this graph instead")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--settings", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
-        result = run_side(options.side, json.loads(options.settings))
+        settings = json.loads(options.settings)
+        result = run_side(options.side, settings) if settings else run_epoch(options.side)
         if os.environ.get("RANK", "0") == "0":
             print(json.dumps(result))
+        return
+    if options.epoch:
+        ways = ("1 process, 2 threads", "2 processes")
+        found = {way: measure(options.epoch, None, WAYS[way]) for way in ways}
+        print(json.dumps(found, indent=2))
+        if options.json:
+            write_json(options.json, found)
         return
     cases = [(options.data, name, settings) for name, settings in CASES.items()]
     if options.large:

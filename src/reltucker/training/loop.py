@@ -232,7 +232,7 @@ class Training:
             "seconds_per_epoch": self.training_seconds / self.epoch,
             "validated_every": self.validation.every,
             "validated_triples": self.validation.sample or len(self.graph.valid),
-            "peak_memory_bytes": peak_memory(),
+            "peak_memory_bytes": self._peak_memory(),
             **sizes_of(self.model).to_dict(),
             **self.origin,
             **remarks,
@@ -245,6 +245,11 @@ class Training:
             self.folder.save_result(result)
         self.peers.wait()
         return result
+
+    def _peak_memory(self) -> int | None:
+        """That of the process that took most."""
+        peak = torch.tensor([peak_memory() or 0], device=self.model.E.device)
+        return int(self.peers.joined(peak, [1] * self.peers.size).max()) or None
 
     # -- state --------------------------------------------------------------------------------
 
