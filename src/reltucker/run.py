@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from reltucker.choices import Alikeness, NameKind, PresetName
-from reltucker.distributed import is_launched, is_restarted, joined_group, spread
+from reltucker.distributed import is_launched, joined_group, spread
 from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import (
     Breakdown,
@@ -330,15 +330,13 @@ def train(
     that the run knew keep their split.
 
     Processes that torchrun has started together train one model together; `out` is needed then, and
-    a folder that they all can write.
+    is a folder that they all can write. A run of the same recipe that is there goes on.
     """
     origin = start if start is None or isinstance(start, Run) else Run(start)
     graph, recipe = prepared(graph, recipe, preset=preset, settings=settings, start=origin)
     path = Path(out) if out is not None else RunFolder.free(graph.name, recipe.model.name)
     if is_launched() and out is None:
         raise RunError("several processes train together, so they must be told where: give --out")
-    if is_restarted() and RunFolder(path).exists():
-        return Run(path).resume(progress=progress)
 
     def create() -> None:
         if origin is not None:
@@ -348,9 +346,20 @@ def train(
             folder.drop(START)  # of a training that was stopped before it began
 
     with joined_group(recipe.train) as peers:
-        peers.first(create)
-        _train(RunFolder(path), recipe, graph, progress, False, peers)
+        begun = peers.agreed(peers.size > 1 and RunFolder(path).exists())
+        if begun:  # whoever starts processes again does not know how far they have come
+            peers.first(lambda: _refuse_another(path, recipe))
+        else:
+            peers.first(create)
+        if not begun or Run(path).result is None:
+            _train(RunFolder(path), recipe, graph, progress, begun, peers)
     return _calibrated(Run(path), progress, peers)
+
+
+def _refuse_another(path: Path, recipe: Recipe) -> None:
+    """Refuse a folder that holds the run of another recipe."""
+    if RunFolder(path).recipe() != recipe:
+        RunFolder(path).refuse_taken()
 
 
 def merge(

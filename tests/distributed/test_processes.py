@@ -145,7 +145,9 @@ def test_a_run_goes_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
         _, err = ended(process, 128 + signal.SIGTERM)
         assert "reltucker resume" in err
         assert open_run(tmp_path / "run").result is None
-        process = reltucker("resume", tmp_path / "run", "--processes", processes)
+        command = ("resume", tmp_path / "run") if processes == 1 else ("train", path)
+        where = () if processes == 1 else ("--out", tmp_path / "run")  # goes on as well
+        process = reltucker(*command, *where, "--processes", processes)
     ended(process)
     assert figures(tmp_path / "run") == pytest.approx(figures(alone.path), abs=1e-3)
     # What one process has written replaces the files of several.
@@ -186,6 +188,9 @@ def test_mistakes_are_one_sentence_of_one_process(tmp_path: Path) -> None:
     run.write_text("a file")
     _, err = ended(reltucker("train", path, "--processes", 2, "--out", run), 2)
     assert err.strip() == f"error: {run} is a file; choose another --out"
+    other = train("families", preset="fast", settings={"train.epochs": 1}, out=tmp_path / "other")
+    _, err = ended(reltucker("train", path, "--processes", 2, "--out", other.path), 2)
+    assert err.startswith(f"error: {other.path} holds a run already")
 
 
 def test_memory_is_counted_by_machine(monkeypatch: pytest.MonkeyPatch) -> None:

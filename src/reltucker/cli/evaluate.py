@@ -38,7 +38,7 @@ def command(
     from reltucker.report import TEXT, Column, Table
     from reltucker.run import open_run
 
-    if launched(processes, run):
+    if launched(processes):
         return
     opened = open_run(run, labels=labels, language=language)
     evaluation = opened.evaluate(split, by, sample=sample, classify=classify)

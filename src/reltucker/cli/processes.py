@@ -2,17 +2,16 @@
 
 import os
 import sys
-from pathlib import Path
 
 
-def launched(processes: int | None, out: Path) -> bool:
-    """Run this very command in so many processes, unless it is one of them already; after one has
-    died, the run in `out` is resumed. Returns whether that was done."""
+def launched(processes: int | None) -> bool:
+    """Run this very command in so many processes, unless it is one of them already. Returns whether
+    that was done."""
     if processes is None or processes == 1 or is_one_of_several():
         return False
-    from reltucker.distributed import again, launch
+    from reltucker.distributed import launch
 
-    launch(processes, again(out, _without_processes(sys.argv[1:])))
+    launch(processes, _without_processes(sys.argv[1:]))
     return True
 
 

@@ -17,5 +17,5 @@ def command(
     """
     from reltucker.run import open_run
 
-    if not launched(processes, run):
+    if not launched(processes):
         report(open_run(run).resume(), json)

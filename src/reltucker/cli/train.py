@@ -70,7 +70,7 @@ def command(
 
     if out is None and (processes or 1) > 1:
         raise BadParameter("--processes needs --out: where is the run to be?")
-    if not show_recipe and out is not None and launched(processes, out):
+    if not show_recipe and launched(processes):
         return
     values = {
         "model.name": model,

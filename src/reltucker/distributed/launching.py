@@ -5,8 +5,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from reltucker.errors import PeersError
 from reltucker.progress import error_console
@@ -14,15 +13,12 @@ from reltucker.progress import error_console
 RESTARTS = 3
 """How often processes are started again, after one of them has died."""
 
-Command = Callable[[int], Sequence[str]]
-"""The arguments of `reltucker` for the n-th start, from 0."""
 
+def launch(processes: int, command: Sequence[str]) -> None:
+    """Run `reltucker` with these arguments in so many processes, until all have ended well.
 
-def launch(processes: int, command: Command) -> None:
-    """Run `reltucker` in so many processes until all have ended well.
-
-    Where one is killed, all end, and begin again with the next command, which goes on from the last
-    checkpoint. A user's mistake, exit code 2, ends it at once; its sentence has been printed.
+    Where one is killed, all end, and begin again: a training goes on from its last checkpoint then.
+    A user's mistake, exit code 2, ends it at once; its sentence has been printed.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -45,7 +41,7 @@ def launch(processes: int, command: Command) -> None:
             monitor_interval=0.1,
         )
         try:
-            elastic_launch(config, sys.executable)("-m", "reltucker", *command(start))
+            elastic_launch(config, sys.executable)("-m", "reltucker", *command)
         except ChildFailedError as error:
             codes = {failure.exitcode for failure in error.failures.values()}
             if codes & {2}:
@@ -65,15 +61,3 @@ def launch(processes: int, command: Command) -> None:
             signal.raise_signal(signal.Signals(error.sigval))
         else:
             return
-
-
-def again(out: Path, arguments: Sequence[str]) -> Command:
-    """The command with these arguments, and from its second start on that which resumes the run in
-    `out`, once there is one."""
-
-    def command(start: int) -> Sequence[str]:
-        if start and (out / "recipe.toml").is_file():
-            return ["resume", str(out), *(flag for flag in arguments if flag == "--json")]
-        return arguments
-
-    return command

@@ -117,11 +117,6 @@ def is_launched() -> bool:
     return spread()[0] > 1
 
 
-def is_restarted() -> bool:
-    """Whether torchrun has started this process again, after another one had died."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-
-
 @contextmanager
 def joined_group(settings: TrainSettings) -> Iterator[Peers]:
     """The processes that torchrun has started together with this one; alone where it has not."""

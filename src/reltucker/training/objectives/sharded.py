@@ -92,7 +92,7 @@ class ShardedTable(EntityTable):
     def __init__(self, parameter: nn.Parameter, compact: bool, peers: Peers, count: int) -> None:
         """`compact`: steps touch few of many rows, and leave alone the others; there are `count`
         rows in all."""
-        super().__init__(parameter, compact, by_rows=False)
+        super().__init__(parameter, compact=False, by_rows=False)
         self.compact = compact
         self.peers = peers
         self.count = count
