@@ -122,6 +122,13 @@ def test_the_figures_of_scale_are_those_of_the_result_files() -> None:
             assert f"| {name}; {way} | {found['milliseconds_per_step']:.1f} | " in text
             times = f"{found['items_per_second'] / slow:.2f}"
             assert f"| {times} | {found['communication']:.0%} | " in text
+    epochs = json.loads((results / "large-epoch.json").read_text(encoding="utf-8"))
+    for way, found in epochs.items():
+        assert table_row(text, f"a whole epoch of 5,000,000 entities; {way}") == [
+            f"{found['seconds_per_epoch']:.0f}",
+            f"{found['peak_gib']:.2f}",
+            f"{found['loss']:.4f}",
+        ]
     for name, ways in cluster["check"]["cases"].items():
         for way, found in ways.items():
             assert f"| {found['predicted']:.1f} | {found['ratio']:.2f} |" in text, (name, way)
