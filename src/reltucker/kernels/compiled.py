@@ -57,7 +57,7 @@ def whole_rows(scores: Tensor) -> tuple[Tensor, int]:
     """The memory of scores whose rows stand apart (`products.score_rows`), and how many numbers of
     each row count: loops over parts of whole rows vectorise, those over strided ones do not."""
     rows, columns = scores.shape
-    width = scores.stride(0) if rows > 1 else columns
+    width = scores.stride(0) if rows > 1 and columns else columns
     if width < columns or scores.stride(1) != 1:
         raise ValueError("scores must be rows of neighbouring numbers")
     return scores.as_strided((rows, width), (width, 1)), columns
