@@ -116,12 +116,17 @@ def test_the_figures_of_scale_are_those_of_the_result_files() -> None:
         json.loads((results / f"{name}.json").read_text(encoding="utf-8"))
         for name in ("scaling", "cluster")
     )
+    measured, on_paper = text.partition("## Measured on")[2].split("## On paper")
     for name, ways in scaling["cases"].items():
         slow = ways["1 process, 1 thread"]["items_per_second"]
         for way, found in ways.items():
-            assert f"| {name}; {way} | {found['milliseconds_per_step']:.1f} | " in text
-            times = f"{found['items_per_second'] / slow:.2f}"
-            assert f"| {times} | {found['communication']:.0%} | " in text
+            assert table_row(measured, f"{name}; {way}") == [
+                f"{found['milliseconds_per_step']:.1f}",
+                f"{found['items_per_second'] / slow:.2f}",
+                f"{found['communication']:.0%}",
+                f"{found['megabytes_per_step']:.1f}",
+                f"{found['peak_gib']:.2f}",
+            ]
     epochs = json.loads((results / "large-epoch.json").read_text(encoding="utf-8"))
     for way, found in epochs.items():
         assert table_row(text, f"a whole epoch of 5,000,000 entities; {way}") == [
@@ -131,12 +136,13 @@ def test_the_figures_of_scale_are_those_of_the_result_files() -> None:
         ]
     for name, ways in cluster["check"]["cases"].items():
         for way, found in ways.items():
-            assert f"| {found['predicted']:.1f} | {found['ratio']:.2f} |" in text, (name, way)
+            shown = [f"{found[key]:.1f}" for key in ("measured", "predicted")]
+            assert table_row(on_paper, f"{name}; {way}") == [*shown, f"{found['ratio']:.2f}"]
     for name, rows in cluster["plans"].items():
         assert f"{name}: {cluster['knees'][name]}" in text
         for row in rows:
-            shown = (f"{row['gib']:.1f}", f"{row['megabytes']:.0f}", f"{row['communication']:.0%}")
-            expected = [*shown, f"{row['hours']:.1f}", f"{row['cost']:.0f}"]
+            sizes = (f"{row['gib']:.1f}", f"{row['megabytes']:.0f}", f"{row['communication']:.0%}")
+            expected = [*sizes, f"{row['hours']:.1f}", f"{row['cost']:.0f}"]
             assert table_row(text, f"{name}; {row['nodes']}") == expected
 
 
