@@ -78,6 +78,25 @@ class Peers:
     def wait(self) -> None:
         """Until all processes are here."""
 
+    def best(self, scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor]:
+        """The `top` largest in each row of the scores (b, n) of all processes, largest first, and
+        their ids (b, top); each has some columns, with these ids (n,). Where there are fewer, the
+        rest is -inf."""
+        values, places = torch.topk(scores, min(top, scores.shape[1]), dim=1)
+        found = ids[places]
+        if self.size == 1:
+            return values, found
+        missing = (0, top - values.shape[1])
+        values = self._beside(torch.nn.functional.pad(values, missing, value=-torch.inf))
+        found = self._beside(torch.nn.functional.pad(found, missing))
+        values, places = torch.topk(values, top, dim=1)
+        return values, found.gather(1, places)
+
+    def _beside(self, part: Tensor) -> Tensor:
+        """The parts (b, n) of all processes as (b, size n)."""
+        parts = self.joined(part, [len(part)] * self.size)
+        return parts.view(self.size, *part.shape).transpose(0, 1).flatten(1)
+
     def rows(self, matrix: Tensor, ids: Tensor, count: int) -> Tensor:
         """Rows (n, d) with any ids (n,) of a matrix with `count` rows, of which this is the share
         of this process."""

@@ -1,8 +1,8 @@
 """Runs: train a model on a graph, open it again, judge it, ask it."""
 
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from reltucker.serving import (
     POSITIONS,
     Explanation,
     ExportFormat,
+    Limits,
     Question,
     answer,
     discover,
@@ -114,9 +115,9 @@ class Run:
         if self.result is None:
             with joined_group(self.recipe.train) as peers:
                 _train(self.folder, self.recipe, self.graph, progress, True, peers)
-            for stale in ("model", "calibration"):
-                self.__dict__.pop(stale, None)
-            _calibrated(self, progress, peers)
+                for stale in ("model", "calibration"):
+                    self.__dict__.pop(stale, None)
+                _calibrate(self, progress, peers)
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -151,27 +152,34 @@ class Run:
                 f"{self.path} has no probabilities to classify by; `reltucker calibrate "
                 f"{self.path}` makes them"
             )
-        name, graph = self.recipe.model.name, self.graph
-        if classify and is_launched():
-            raise RunError("--classify is for one process; leave --processes out")
-        with joined_group(self.recipe.train) as peers:
-            model = self.model if peers.size == 1 else trained_model(self.folder, graph, peers)
+        with self._asked(progress) as (model, shown):
             return evaluate(
-                name,
+                self.recipe.model.name,
                 model,
-                graph,
+                self.graph,
                 split,
                 by,
                 sample=sample,
                 calibration=calibration,
-                progress=progress and peers.rank == 0,
+                progress=shown,
             )
+
+    @contextmanager
+    def _asked(self, progress: bool) -> Iterator[tuple[RelationalTucker, bool]]:
+        """The model, and whether to show progress. Processes that torchrun has started together
+        have a share of the model each, and ask it together; the first one shows."""
+        with joined_group(self.recipe.train) as peers:
+            is_shared = peers.size > 1
+            model = trained_model(self.folder, self.graph, peers) if is_shared else self.model
+            yield model, progress and peers.rank == 0
 
     def calibrate(self, split: SplitName = "valid", *, progress: bool = True) -> Calibration:
         """Fit probabilities on the split's triples and keep them in the run; `train` has done so
         where there were validation triples."""
-        calibration = calibrate(self.model, self.graph, split, progress=progress)
-        calibration.save(self.path)
+        with self._asked(progress) as (model, shown):
+            calibration = calibrate(model, self.graph, split, progress=shown)
+            if model.peers.rank == 0:
+                calibration.save(self.path)
         self.__dict__["calibration"] = calibration
         return calibration
 
@@ -179,9 +187,12 @@ class Run:
         """Judge whole triples: rows (subject, relation, object) one by one, a frame or a file, by
         names or labels, to scores, probabilities and ranks in both directions."""
         ids = parse_triples(self.graph, triples, unseen=True)
-        with track("scoring", 2 * len(ids), "queries", progress) as advance:
+        with (
+            self._asked(progress) as (model, shown),
+            track("scoring", 2 * len(ids), "queries", shown) as advance,
+        ):
             return score_triples(
-                self.model, self.graph, ids, calibration=self.calibration, advance=advance
+                model, self.graph, ids, calibration=self.calibration, advance=advance
             )
 
     def predict(
@@ -208,8 +219,7 @@ class Run:
         limits = limits_of(
             self.graph, in_range=in_range, among=among, where=where, held_out=held_out
         )
-        ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
-        return ask([question], limits=limits, calibration=self.calibration).drop("question")
+        return self._answers([question], top, known, held_out, limits, False).drop("question")
 
     def predict_many(
         self,
@@ -230,12 +240,35 @@ class Run:
                 parsed.append(parse_question(self.graph, *question))
             except ReltuckerError as error:
                 raise type(error)(f"question {number}: {error}") from None
-        ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
         limits = limits_of(
             self.graph, in_range=in_range, among=among, where=where, held_out=held_out
         )
-        with track("predicting", len(parsed), "questions", progress) as advance:
-            return ask(parsed, limits=limits, calibration=self.calibration, advance=advance)
+        return self._answers(parsed, top, known, held_out, limits, progress)
+
+    def _answers(
+        self,
+        questions: Sequence[Question],
+        top: int,
+        known: bool,
+        held_out: bool,
+        limits: Limits,
+        progress: bool,
+    ) -> pl.DataFrame:
+        with (
+            self._asked(progress) as (model, shown),
+            track("predicting", len(questions), "questions", shown) as advance,
+        ):
+            return answer(
+                model,
+                self.graph,
+                questions,
+                top=top,
+                known=known,
+                held_out=held_out,
+                limits=limits,
+                calibration=self.calibration,
+                advance=advance,
+            )
 
     def discover(
         self,
@@ -250,19 +283,20 @@ class Run:
         progress: bool = True,
     ) -> pl.DataFrame:
         """The most probable facts that are not in the graph: `serving.discover` says of which."""
-        return discover(
-            self.model,
-            self.graph,
-            top=top,
-            relations=relations,
-            entities=entities,
-            per_relation=per_relation,
-            min_probability=min_probability,
-            anywhere=anywhere,
-            held_out=held_out,
-            calibration=self.calibration,
-            progress=progress,
-        )
+        with self._asked(progress) as (model, shown):
+            return discover(
+                model,
+                self.graph,
+                top=top,
+                relations=relations,
+                entities=entities,
+                per_relation=per_relation,
+                min_probability=min_probability,
+                anywhere=anywhere,
+                held_out=held_out,
+                calibration=self.calibration,
+                progress=shown,
+            )
 
     def similar(
         self, name: str, kind: NameKind = "entity", *, top: int = 10, by: Alikeness = "queries"
@@ -353,7 +387,7 @@ def train(
             peers.first(create)
         if not begun or Run(path).result is None:
             _train(RunFolder(path), recipe, graph, progress, begun, peers)
-    return _calibrated(Run(path), progress, peers)
+        return _calibrate(Run(path), progress, peers)
 
 
 def _refuse_another(path: Path, recipe: Recipe) -> None:
@@ -375,7 +409,7 @@ def merge(
     """
     paths = [run.path if isinstance(run, Run) else run for run in runs]
     merge_runs(paths, out, weights=weights, progress=progress)
-    return _calibrated(Run(out), progress)
+    return _calibrate(Run(out), progress, ALONE)
 
 
 def prepared(
@@ -435,7 +469,8 @@ def _train(
         training.run()
 
 
-def _calibrated(run: Run, progress: bool, peers: Peers = ALONE) -> Run:
-    if peers.rank == 0:
-        add_calibration(run.model, run.graph, run.path, progress=progress)
+def _calibrate(run: Run, progress: bool, peers: Peers) -> Run:
+    """Give a run that has just ended its probabilities."""
+    model = run.model if peers.size == 1 else trained_model(run.folder, run.graph, peers)
+    add_calibration(model, run.graph, run.path, progress=progress and peers.rank == 0)
     return run

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import torch
 
@@ -115,7 +116,15 @@ def test_two_processes_train_what_one_trains(objective: str, tmp_path: Path) -> 
         assert found[protocol] == pytest.approx(expected[protocol], abs=1e-9)
     assert found["effective_parameters"] == expected["effective_parameters"]
     assert run.calibration is not None
-    assert len(run.predict(relation="mother", object=run.graph.entities.names[0])) > 0
+    assert not list(run.path.glob("best-*-of-*"))  # one file, which opens anywhere
+
+    # And so are answers.
+    question = (run.graph.entities.names[0], "mother", "?")
+    to_file = ("--out", tmp_path / "answers.csv", "--json")
+    out, _ = ended(reltucker("predict", run.path, *question, "--processes", 2, *to_file))
+    answers = run.predict(*question)
+    assert [row["answer"] for row in json.loads(out)] == answers["answer"].to_list()
+    assert len(pl.read_csv(tmp_path / "answers.csv")) == len(answers)
 
 
 def test_a_process_that_is_killed_is_started_again_and_nothing_is_lost(tmp_path: Path) -> None:

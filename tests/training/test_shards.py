@@ -12,6 +12,8 @@ from torch import Tensor
 
 from reltucker.errors import RunError
 from reltucker.peers import ALONE, Peers
+from reltucker.training import RunFolder
+from reltucker.training.joining import join
 from reltucker.training.shards import exists, load_tensors, remove, save_tensors
 from tests.distributed.threads import together
 
@@ -127,3 +129,31 @@ def test_what_is_damaged_is_named(tmp_path: Path, damage: str) -> None:
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"is missing; the run has no saved weights yet"):
         load(tmp_path / "best.safetensors", 1)
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_a_set_becomes_one_file(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "best.safetensors"
+    save(path, size, epoch=3)
+    join(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["best.safetensors"]
+    for readers in (1, 3):
+        check(path, readers, epoch=3)
+    found, state = load_tensors(path, in_place=True)
+    assert state == {"epoch": 3}
+    assert torch.equal(found["model.E"], tensors(ALONE, 3)["model.E"])
+    assert found["model.E"].data_ptr() % 64 == 0
+    join(path)  # which has nothing to do
+    check(path, 1, epoch=3)
+
+
+def test_a_set_stays_where_one_file_has_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    save(tmp_path / "best.safetensors", 2)
+    monkeypatch.setattr("reltucker.training.joining._write", full)
+    RunFolder(tmp_path).join_best()
+    check(tmp_path / "best.safetensors", 1, epoch=1)

@@ -6,11 +6,13 @@ from typer import Option
 
 from reltucker.choices import SplitName
 from reltucker.cli import options, output
+from reltucker.cli.processes import launched, speaks
 
 
 def command(
     run: options.RunFolder,
     split: Annotated[SplitName, Option(help="Which triples to fit on")] = "valid",
+    processes: options.Processes = None,
     json: options.Json = False,
 ) -> None:
     """Fit probabilities to scores, and draw how they come true.
@@ -24,8 +26,12 @@ def command(
     from reltucker.report.charts import reliability_curve, write_picture
     from reltucker.run import open_run
 
+    if launched(processes):
+        return
     opened = open_run(run)
     calibration = opened.calibrate(split)
+    if not speaks():
+        return
     figures = calibration.to_dict()
     reliability = figures["reliability"]
     png, svg = write_picture(reliability_curve(reliability["bins"]), run / "calibration.png")

@@ -5,6 +5,7 @@ from typing import Annotated
 from typer import Option
 
 from reltucker.cli import options, output
+from reltucker.cli.processes import launched, speaks
 
 
 def command(
@@ -32,6 +33,7 @@ def command(
     labels: options.RunLabels = None,
     language: options.Language = "en",
     out: options.Answers = None,
+    processes: options.Processes = None,
     json: options.Json = False,
 ) -> None:
     """List the most probable facts that the graph does not hold.
@@ -47,6 +49,8 @@ def command(
 
     if out is not None:
         check_answer_file(out)
+    if launched(processes):
+        return
     opened = open_run(run, labels=labels, language=language)
     facts = opened.discover(
         top,
@@ -62,7 +66,7 @@ def command(
     columns.append(Column("score", "score", ".3f"))
     if facts["probability"].count():
         columns.append(Column("probability", "probability", ".3f"))
-    if out is not None:
+    if out is not None and speaks():
         write_answers(facts, out)
     table = Table("", columns, opened.graph.shown(facts).to_dicts())
     output.show(json, facts.to_dicts(), *([table] if out is None else []))

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from reltucker.cli import options, output
+from reltucker.cli.processes import launched, speaks
 from reltucker.cli.score import tables
 from reltucker.errors import ReltuckerError
 
@@ -44,6 +45,7 @@ def command(
     out: options.Answers = None,
     labels: options.RunLabels = None,
     language: options.Language = "en",
+    processes: options.Processes = None,
     json: options.Json = False,
 ) -> None:
     """Rank the candidates for what is marked with '?'.
@@ -62,6 +64,8 @@ def command(
 
     if out is not None:
         check_answer_file(out)
+    if launched(processes):
+        return
     question = (subject, relation, object_)
     if among_file is not None:
         among = [*(among or []), *read_names(among_file, NAME_LIST)["name"]]
@@ -83,13 +87,13 @@ def command(
                 "'?' for what you ask for"
             )
         scored = opened.score([question], progress=False)
-        if out is not None:
+        if out is not None and speaks():
             write_answers(scored, out)
         output.show(json, scored.to_dicts(), *(tables(scored, opened.graph) if out is None else []))
         return
     else:
         answers = opened.predict(*question, **settings)
-    if out is not None:
+    if out is not None and speaks():
         write_answers(answers, out)
     output.show(json, answers.to_dicts(), *([_table(answers)] if out is None else []))
 

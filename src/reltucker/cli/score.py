@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from typer import Argument
 
 from reltucker.cli import options, output
+from reltucker.cli.processes import launched, speaks
 
 
 def command(
@@ -14,6 +15,7 @@ def command(
     out: options.Answers = None,
     labels: options.RunLabels = None,
     language: options.Language = "en",
+    processes: options.Processes = None,
     json: options.Json = False,
 ) -> None:
     """Score whole triples: probabilities, and ranks both ways.
@@ -28,9 +30,11 @@ def command(
 
     if out is not None:
         check_answer_file(out)
+    if launched(processes):
+        return
     opened = open_run(run, labels=labels, language=language)
     scored = opened.score(file)
-    if out is not None:
+    if out is not None and speaks():
         write_answers(scored, out)
     output.show(json, scored.to_dicts(), *(tables(scored, opened.graph) if out is None else []))
 

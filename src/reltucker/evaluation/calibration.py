@@ -157,7 +157,9 @@ def add_calibration(
     if len(judged_of(graph, "valid")) < FEWEST:
         return
     try:
-        calibrate(model, graph, progress=progress).save(folder)
+        calibration = calibrate(model, graph, progress=progress)
+        if model.peers.rank == 0:
+            calibration.save(folder)
     except Exception as error:  # a trained model is worth more than its probabilities
         warnings.warn(f"{folder} has no probabilities: {error}", stacklevel=2)
 

@@ -130,23 +130,26 @@ def _rivals(
     given, _, asked = COLUMNS[direction]
     size = graph.seen_entities
     index, device = graph.answers(direction), model.E.device
-    candidates = model.candidates(direction)[:size]
+    ids = torch.from_numpy(model.own(np.arange(size))).to(device)
+    candidates = model.candidates(direction)[: len(ids)]
     order = np.argsort(triples[:, 1], kind="stable")
     block = block_of(size)
-    buffer = model.E.new_empty(min(block, len(order)) * padded(size))
+    buffer = model.E.new_empty(min(block, len(order)) * padded(len(ids)))
     made = triples.copy()
     for begin in range(0, len(order), block):
         rows = order[begin : begin + block]
         facts = index.rows(index.query_of(triples[rows]))
-        known = facts.answers < size
+        places = facts.answers - model.first
+        known = (places >= 0) & (places < len(ids))
         first, relations = (
             torch.from_numpy(triples[rows, column]).to(device) for column in (given, 1)
         )
         queries = model.queries(direction, first, relations)
         with torch.no_grad():
-            scores = scores_into(score_rows(buffer, len(rows), size), queries, candidates)
-        scores[facts.rows[known], facts.answers[known]] = -torch.inf
-        values, chosen = (t.cpu().numpy() for t in scores.max(dim=1))
+            scores = scores_into(score_rows(buffer, len(rows), len(ids)), queries, candidates)
+        scores[facts.rows[known], places[known]] = -torch.inf
+        best = model.peers.best(scores, ids, 1)
+        values, chosen = (t.squeeze(1).cpu().numpy() for t in best)
         if np.isnan(values).any() or np.isposinf(values).any():
             raise ScoreError("the model gives scores that are not finite numbers; train it again")
         made[rows, asked] = np.where(values > -np.inf, chosen, -1)

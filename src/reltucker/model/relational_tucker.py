@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -26,8 +28,8 @@ class RelationalTucker(nn.Module):
     over the batch; after training both are fixed affine maps. It needs reciprocal relations, since
     e_i^T M_k e_j would otherwise be two different scores, asked from either side.
 
-    Among several processes each has the rows `held` of E, and all else; `queries` can be asked by
-    all of them together, for any entities.
+    Among several processes each has the rows `held` of E, and all else; what is without gradients
+    can be asked by all of them together, for any entities.
     """
 
     def __init__(
@@ -55,6 +57,17 @@ class RelationalTucker(nn.Module):
     def entities(self) -> int:
         """How many entities there are, whoever holds them."""
         return len(self.E) if self.peers.size == 1 else self._entities
+
+    @property
+    def first(self) -> int:
+        """The entity of the first row that this process holds."""
+        return 0 if self.peers.size == 1 else self.held.start
+
+    def own(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Those of the ids, in ascending order, whose rows this process holds."""
+        if self.peers.size == 1:
+            return ids
+        return ids[slice(*np.searchsorted(ids, [self.held.start, self.held.stop]))]
 
     def reset(
         self, generator: torch.Generator, scale: float = 1.0, kind: Initial = "normal"
@@ -125,7 +138,7 @@ class RelationalTucker(nn.Module):
         for name, parameter in (("E", self.E), ("R", self.R)):
             if state[name].shape != parameter.shape:
                 raise ValueError(f"{name} has the shape {tuple(state[name].shape)}")
-            parameter.copy_(state[name])
+            parameter.data = state[name].to(parameter)  # no copy: it may be a file in memory
         if self.norm is not None:
             self.norm.load_state_dict(
                 {k.removeprefix("norm."): v for k, v in state.items() if k.startswith("norm.")}
@@ -135,6 +148,11 @@ class RelationalTucker(nn.Module):
         )
 
     @torch.no_grad()
+    def rows(self, ids: Tensor) -> Tensor:
+        """The rows (n, d_e) of any entities (n,), whoever holds them."""
+        return self.peers.rows(self.E, ids, self.entities)
+
+    @torch.no_grad()
     def queries(self, direction: Direction, first: Tensor, second: Tensor) -> Tensor:
         """The query vectors q with scores q E^T (q R^T for relations), in the caller's order.
 
@@ -142,10 +160,10 @@ class RelationalTucker(nn.Module):
         subjects, (subject, object) for relations.
         """
         if direction == "relation":
-            return self.relation_queries(self.E[first], self.E[second])
+            return self.relation_queries(self.rows(first), self.rows(second))
         asks_subject = torch.full_like(second, direction == "subject", dtype=torch.bool)
         arrangement = self.arrange(second, asks_subject)
-        given = self.peers.rows(self.E, first[arrangement.order], self.entities)
+        given = self.rows(first[arrangement.order])
         return arrangement.undone(self.ask(arrangement, given, self.R[arrangement.relations]))
 
     @torch.no_grad()
@@ -191,7 +209,7 @@ class RelationalTucker(nn.Module):
     def score(self, triples: Tensor) -> Tensor:
         """s_ijk = e_i^T M_k e_j for triples (n, 3) of ids (i, k, j)."""
         queries = self.queries("object", triples[:, 0], triples[:, 1])
-        return (queries * self.E[triples[:, 2]]).sum(dim=1)
+        return (queries * self.rows(triples[:, 2])).sum(dim=1)
 
     def plausibility(self, triples: Tensor) -> Tensor:
         """How a triple is judged by itself, whatever was asked: the mean of its scores asked for
@@ -201,7 +219,7 @@ class RelationalTucker(nn.Module):
         if not self.reciprocal:
             return scores
         queries = self.queries("subject", triples[:, 2], triples[:, 1])
-        return 0.5 * (scores + (queries * self.E.detach()[triples[:, 0]]).sum(dim=1))
+        return 0.5 * (scores + (queries * self.rows(triples[:, 0])).sum(dim=1))
 
     @torch.no_grad()
     def mixing_matrix(self, relation: int) -> Tensor:

@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from reltucker.peers import Peers
+
 BLOCK_BYTES = 16 << 20
 """How large a block of values may be: it stays near the caches while it is looked at."""
 
@@ -42,6 +44,16 @@ class Best:
             self.values, kept = torch.topk(self.values, self.size)
             self.keys = self.keys[kept]
             self.floor = max(self.floor, float(self.values[-1]))
+
+    def join(self, peers: Peers) -> None:
+        """Take in what all processes have found."""
+        if peers.size == 1:
+            return
+        count = torch.tensor([len(self.keys)], device=self.keys.device)
+        sizes = peers.joined(count, [1] * peers.size).tolist()
+        self.values, self.keys = (peers.joined(each, sizes) for each in (self.values, self.keys))
+        self.values, kept = torch.topk(self.values, min(self.size, len(self.values)))
+        self.keys = self.keys[kept]
 
 
 def rows_at_once(columns: int, dim: int) -> int:

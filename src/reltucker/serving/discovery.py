@@ -25,6 +25,8 @@ SCHEMA = {
     "score": pl.Float32,
     "probability": pl.Float64,
 }
+PART = 200_000
+"""So many entities are looked at as answers at a time; their rows are copied."""
 SCORE_RANGE = 1e6
 """Where the border of a probability is looked for; what lies beyond is never left out."""
 
@@ -53,15 +55,27 @@ class _Found:
 
 @dataclass(frozen=True, eq=False)
 class _Area:
-    """Pairs of each of the subjects with each of the objects."""
+    """Pairs of each of the given entities with each of those that are asked for."""
 
-    subjects: Ids
-    objects: Ids
+    direction: Direction
+    given: Ids
+    asked: Ids
     with_loops: bool
 
     @property
     def size(self) -> int:
-        return len(self.subjects) * len(self.objects)
+        return len(self.given) * len(self.asked)
+
+    @classmethod
+    def of(cls, subjects: Ids, objects: Ids, with_loops: bool) -> "list[_Area]":
+        """Of each of the subjects with each of the objects; the smaller side is given, and the
+        other one taken in parts that memory can hold."""
+        direction: Direction = "object" if len(subjects) <= len(objects) else "subject"
+        given, asked = (subjects, objects) if direction == "object" else (objects, subjects)
+        if not len(given):
+            return []
+        parts = [asked[begin : begin + PART] for begin in range(0, len(asked), PART)]
+        return [cls(direction, given, part, with_loops) for part in parts]
 
 
 @torch.no_grad()
@@ -113,6 +127,7 @@ def discover(
             best = Best(top, model.E, _floor(calibration, relation, beaten, least))
             for area in parts:
                 _search(model, graph, relation, area, best, held_out, advance)
+            best.join(model.peers)
             if len(best.keys):
                 fresh = _judged(model, relation, best, calibration)
                 found = [*found, fresh] if per_relation else [_Found.joined([*found, fresh], top)]
@@ -160,11 +175,12 @@ def _areas(
         objects = everyone if anywhere else graph.occurring(k, "object")
         with_loops = anywhere or bool(loops[k])
         if about is None:
-            yield k, [_Area(subjects, objects, with_loops)]
+            yield k, _Area.of(subjects, objects, with_loops)
         else:
             others = np.setdiff1d(subjects, about)
             ours = np.intersect1d(subjects, about), np.intersect1d(objects, about)
-            yield k, [_Area(ours[0], objects, with_loops), _Area(others, ours[1], with_loops)]
+            those = _Area.of(ours[0], objects, with_loops)
+            yield k, [*those, *_Area.of(others, ours[1], with_loops)]
 
 
 def _search(
@@ -176,37 +192,35 @@ def _search(
     held_out: bool,
     advance: Callable[[int], None],
 ) -> None:
-    """Look at all pairs of an area, block by block.
+    """Look at all pairs of an area, block by block; of several processes each looks at those with
+    its own entities.
 
-    A block of the smaller side becomes queries q, and the plausibilities are one product
+    A block of the given becomes queries q, and the plausibilities are one product
     (q, c) (E, 1)^T. By Cauchy and Schwarz none of a row is above |q| max |e| + c, so that rows that
     cannot reach the floor are left out of it.
     """
-    subjects, objects = area.subjects, area.objects
-    if not len(subjects) or not len(objects):
-        return
-    direction: Direction = "object" if len(subjects) <= len(objects) else "subject"
-    given, asked = (subjects, objects) if direction == "object" else (objects, subjects)
+    given, asked = area.given, model.own(area.asked)
     # The key of a fact is i N + j.
-    strides = (len(model.E), 1) if direction == "object" else (1, len(model.E))
-    index, device = graph.answers(direction), model.E.device
+    strides = (model.entities, 1) if area.direction == "object" else (1, model.entities)
+    index, device = graph.answers(area.direction), model.E.device
     columns = torch.from_numpy(asked).to(device)
-    table = model.E[columns]
-    longest = table.norm(dim=1).max()
-    table = torch.cat([table, table.new_ones(len(table), 1)], dim=1)
-    block = rows_at_once(len(asked), table.shape[1])
+    table = model.E.new_ones(len(asked), model.core.entity_dim + 1)
+    table[:, :-1] = model.E[columns - model.first]
+    longest = table[:, :-1].norm(dim=1).max() if len(asked) else table.new_zeros(())
+    finite = torch.isfinite(model.peers.total(longest.clone()))
+    block = rows_at_once(-(-len(area.asked) // model.peers.size), table.shape[1])
     buffer = table.new_empty(min(block, len(given)) * padded(len(asked)))
     for begin in range(0, len(given), block):
         ids = given[begin : begin + block]
         rows = torch.from_numpy(ids).to(device)
         queries, shift = model.plausibility_queries(
-            direction, model.E[rows], torch.full_like(rows, relation)
+            area.direction, model.rows(rows), torch.full_like(rows, relation)
         )
         bounds = queries.norm(dim=1) * longest + shift
-        if not torch.isfinite(bounds).all():
+        if not (finite & torch.isfinite(queries).all() & torch.isfinite(shift).all()):
             raise ScoreError("the model gives scores that are not finite numbers; train it again")
         kept = (bounds > best.floor).cpu().numpy()
-        if kept.any():
+        if kept.any() and len(asked):
             ids, rows = ids[kept], rows[kept]
             queries = torch.cat([queries, shift.unsqueeze(1)], dim=1)[kept]
             scores = scores_into(score_rows(buffer, len(queries), len(asked)), queries, table)
@@ -219,7 +233,7 @@ def _search(
                 where, there = located(asked, answers)
                 scores[places[there], where[there]] = -math.inf
             best.look(scores, rows * strides[0], columns * strides[1])
-        advance(len(given[begin : begin + block]) * len(asked))
+        advance(len(given[begin : begin + block]) * len(area.asked))
 
 
 def _judged(
@@ -229,7 +243,7 @@ def _judged(
     calibration: Calibration | None,
 ) -> _Found:
     """What was found in a relation, best first, with the plausibilities that others see, too."""
-    subjects, objects = best.keys // len(model.E), best.keys % len(model.E)
+    subjects, objects = best.keys // model.entities, best.keys % model.entities
     triples = torch.stack([subjects, torch.full_like(subjects, relation), objects], dim=1)
     ids = triples.cpu().numpy()
     scores = plausibilities(model, ids)

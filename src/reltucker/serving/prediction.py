@@ -12,12 +12,15 @@ from reltucker.evaluation import Calibration
 from reltucker.graph import COLUMNS, Direction, KnowledgeGraph
 from reltucker.kernels import new_scores, scores_into
 from reltucker.model import RelationalTucker
+from reltucker.peers import ALONE
 from reltucker.serving.candidates import Limits, located
 from reltucker.serving.naming import POSITIONS, find_id
 from reltucker.serving.scoring import probabilities
 
 UNKNOWN = "?"
 BLOCK_BYTES = 32 << 20
+FEWEST = 16
+"""So many questions are asked at once at the least, that a large E is not read for each."""
 NO_LIMITS = Limits()
 
 SCHEMA = {
@@ -88,16 +91,23 @@ def answer(
         vocabulary = graph.relations if is_relation else graph.entities
         size = graph.seen_relations if is_relation else graph.seen_entities
         ids = limits.candidates(graph, direction)
+        most = min(top, len(ids))
+        # R is with every process, so that each answers for itself.
+        peers = ALONE if is_relation else model.peers
+        if not is_relation:
+            ids = model.own(ids)
         # Few candidates are gathered, so that the product is as small as their number.
-        table = model.candidates(direction)[:size]
-        table = table if len(ids) == size else table[torch.from_numpy(ids).to(device)]
+        columns = torch.from_numpy(ids).to(device)
+        first_id = 0 if is_relation else model.first
+        table = model.candidates(direction)[: max(0, size - first_id)]
+        table = table if len(ids) == len(table) else table[columns - first_id]
         index = graph.answers(direction)
         asked_here = np.array([n for n, q in enumerate(questions) if q.direction == direction])
         # A query over relations goes through d_e^2 products of coordinates.
         width = max(len(ids), model.core.entity_dim ** (2 if is_relation else 1))
-        block = max(1, BLOCK_BYTES // (4 * width))
-        for begin in range(0, len(asked_here), block):
-            numbers = asked_here[begin : begin + block]
+        block = max(FEWEST, BLOCK_BYTES // (4 * width))
+        for number in range(0, len(asked_here), block):
+            numbers = asked_here[number : number + block]
             pairs = np.array([(questions[n].first, questions[n].second) for n in numbers])
             facts = index.rows(index.key(pairs[:, 0], pairs[:, 1]))
             counted = (facts.answers < size) & ((facts.splits < 2) | (not held_out))
@@ -107,22 +117,22 @@ def answer(
             queries = model.queries(direction, first, second)
             scores = scores_into(new_scores(queries, table), queries, table)
             if not torch.isfinite(scores).all():
-                raise ScoreError(
-                    "the model gives scores that are not finite numbers; train it again"
-                )
+                scores.fill_(torch.nan)  # which every process gets to see
             if not known:
                 places, found = located(ids, fact_answers)
                 scores[fact_rows[found], places[found]] = -torch.inf
             if limits.in_range:
-                relations, number = np.unique(pairs[:, 1], return_inverse=True)
+                relations, places = np.unique(pairs[:, 1], return_inverse=True)
                 outside = limits.outside(graph, direction, relations, ids)
-                scores.masked_fill_(torch.from_numpy(outside[number]).to(device), -torch.inf)
-            values, chosen = (
-                t.cpu().numpy() for t in torch.topk(scores, min(top, len(ids)), dim=1)
-            )
+                scores.masked_fill_(torch.from_numpy(outside[places]).to(device), -torch.inf)
+            values, chosen = (t.cpu().numpy() for t in peers.best(scores, columns, most))
+            if np.isnan(values).any():
+                raise ScoreError(
+                    "the model gives scores that are not finite numbers; train it again"
+                )
 
             row, column = np.nonzero(np.isfinite(values))
-            candidate = ids[chosen[row, column]]
+            candidate = chosen[row, column]
             triples = np.empty((len(row), 3), dtype=np.int64)
             triples[:, COLUMNS[direction]] = np.column_stack([pairs[row], candidate])
             frame = {

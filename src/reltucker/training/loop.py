@@ -242,6 +242,7 @@ class Training:
         if self.peers.size > 1:
             result["processes"] = self.peers.size
         if self.peers.rank == 0:
+            self.folder.join_best()
             self.folder.save_result(result)
         self.peers.wait()
         return result

@@ -15,6 +15,7 @@ What several processes have trained stands in a file for each of them, with an i
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from torch import Tensor
 from reltucker.atomic import write_json, write_text
 from reltucker.errors import RecipeError, RunError
 from reltucker.graph import KnowledgeGraph
+from reltucker.machine import physical_memory
 from reltucker.peers import ALONE, Peers
 from reltucker.training import shards
+from reltucker.training.joining import join
 from reltucker.training.recipe import Recipe
 
 RECIPE = "recipe.toml"
@@ -33,6 +36,9 @@ CHECKPOINT = "checkpoint.safetensors"
 START = "start.safetensors"
 EPOCHS = "epochs.jsonl"
 RESULT = "result.json"
+
+LARGE = 0.25
+"""A share of the memory; larger files are not copied into it."""
 
 
 class RunFolder:
@@ -128,6 +134,19 @@ class RunFolder:
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The inverse of `save_tensors`."""
         return shards.load_tensors(self.path / name, peers, entities)
+
+    def best_tensors(self, peers: Peers = ALONE, entities: int = 0) -> dict[str, Tensor]:
+        """The weights of the best epoch, to be read only. A file that would take much of the memory
+        is used where it lies."""
+        path = self.path / BEST
+        is_large = path.is_file() and path.stat().st_size > LARGE * physical_memory()
+        return shards.load_tensors(path, peers, entities, in_place=is_large)[0]
+
+    def join_best(self) -> None:
+        """Make one file of the weights of the best epoch. Where that cannot be done, for want of
+        room, they are read from several."""
+        with suppress(OSError):
+            join(self.path / BEST)
 
     def append_epoch(self, record: dict[str, Any]) -> None:
         """Add one line to epochs.jsonl."""

@@ -37,7 +37,7 @@ def trained_model(
     folder: RunFolder, graph: KnowledgeGraph, peers: Peers = ALONE
 ) -> RelationalTucker:
     """The model of a run with the weights of its best epoch, for use."""
-    tensors, _ = folder.load_tensors(BEST, peers, len(graph.entities))
+    tensors = folder.best_tensors(peers, len(graph.entities))
     recipe = folder.recipe()
     try:
         model = build_model(recipe, len(graph.entities), len(graph.relations), peers)

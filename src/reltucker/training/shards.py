@@ -4,7 +4,8 @@ Rows of entities are spread over processes, and so are their files; all else sta
 one. The index, NAME.safetensors.index.json, follows the convention of the Hugging Face hub: a
 `weight_map` from the name of each tensor to its file, and `metadata`. Row n to m of E is the tensor
 `E.rows.n-m`. The index is written last and replaces the former one, so that a set of files is there
-as a whole or not at all; a set that no index names is removed.
+as a whole or not at all; a set that no index names is removed. When training has ended, the best
+weights become one file again (`joining`).
 """
 
 import json
@@ -73,12 +74,19 @@ def save_tensors(
 
 
 def load_tensors(
-    path: Path, peers: Peers = ALONE, entities: int = 0
+    path: Path, peers: Peers = ALONE, entities: int = 0, in_place: bool = False
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The inverse of `save_tensors`, whoever wrote: all rows, or those of this process of several.
-    Copies, so that files may be replaced meanwhile."""
+
+    They are checked and copied; with `in_place` a process alone gets those of one file as they lie
+    there, and of them only what is used comes into memory.
+    """
     held = None if peers.size == 1 else peers.span(entities)
     try:
+        if in_place and held is None and index_of(path) is None:
+            with safe_open(path, framework="pt") as file:
+                found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                return found, json.loads(file.metadata()["state"])
         tensors, state = _load(path, held)
     except FileNotFoundError as error:
         if exists(path):
@@ -103,12 +111,25 @@ def remove(path: Path) -> None:
     _remove_set(path, keep=None)
 
 
+def index_of(path: Path) -> dict[str, Any] | None:
+    """What stands over a set of files; None where there is no set."""
+    if not _index(path).is_file():
+        return None
+    found: dict[str, Any] = json.loads(_index(path).read_text(encoding="utf-8"))
+    return found
+
+
+def remove_set(path: Path) -> None:
+    """Remove a set of files, the index first."""
+    _remove_set(path, keep=None)
+
+
 def _load(path: Path, held: slice | None) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What is whole and newest: a crash may leave a file beside a set of them."""
-    if not _index(path).is_file():
+    index = index_of(path)
+    if index is None:
         with safe_open(path, framework="pt") as file:
             return _in_one(file, held), json.loads(file.metadata()["state"])
-    index = json.loads(_index(path).read_text(encoding="utf-8"))
     state: dict[str, Any] = index["metadata"]["state"]
     if path.is_file():
         with safe_open(path, framework="pt") as file:
