@@ -364,7 +364,8 @@ def train(
     that the run knew keep their split.
 
     Processes that torchrun has started together train one model together; `out` is needed then, and
-    is a folder that they all can write. A run of the same recipe that is there goes on.
+    is a folder that they all can write. A run of the same recipe that is there goes on, be it by
+    the only one that is left of them.
     """
     origin = start if start is None or isinstance(start, Run) else Run(start)
     graph, recipe = prepared(graph, recipe, preset=preset, settings=settings, start=origin)
@@ -380,7 +381,7 @@ def train(
             folder.drop(START)  # of a training that was stopped before it began
 
     with joined_group(recipe.train) as peers:
-        begun = peers.agreed(peers.size > 1 and RunFolder(path).exists())
+        begun = peers.agreed(is_launched() and RunFolder(path).exists())
         if begun:  # whoever starts processes again does not know how far they have come
             peers.first(lambda: _refuse_another(path, recipe))
         else:

@@ -113,14 +113,15 @@ def spread() -> tuple[int, int]:
 
 
 def is_launched() -> bool:
-    """Whether this process is one of several."""
-    return spread()[0] > 1
+    """Whether torchrun, or the like, has started this process. It may be the only one that is left
+    of several."""
+    return "WORLD_SIZE" in os.environ
 
 
 @contextmanager
 def joined_group(settings: TrainSettings) -> Iterator[Peers]:
     """The processes that torchrun has started together with this one; alone where it has not."""
-    if not is_launched():
+    if spread()[0] == 1:
         yield ALONE
         return
     here = choose_device(settings.device)

@@ -144,7 +144,7 @@ class TripleBatches:
         self.triples = torch.from_numpy(graph.train).to(model.E.device)
         self.answer_weights: Tensor | None = None
         if by_frequency:
-            ends = self.triples[:, [0, 2]].flatten().long()
+            ends = self.triples[:, ::2].flatten().long()
             counts = torch.bincount(ends, minlength=len(graph.entities)).to(model.E)
             weights = 0.9 * counts / counts.max() + 0.1
             self.answer_weights = weights / weights[ends].mean()
