@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from reltucker.errors import ReltuckerError
 from reltucker.graph import Direction
 from reltucker.model.arrangement import Arrangement
 from reltucker.model.cores import Core
@@ -186,6 +187,39 @@ class RelationalTucker(nn.Module):
     def candidates(self, direction: Direction) -> Tensor:
         """What queries of this direction are multiplied with: E, or R for relations."""
         return self.R.detach()[: self.relations] if direction == "relation" else self.E.detach()
+
+    def forward(self, triples: Tensor) -> Tensor:
+        """s_ijk = e_i^T M_k e_j for triples (..., 3) of ids (i, k, j) to (...), differentiable once
+        for E, R, the core and the normalisation, which is over all given triples in training.
+
+        In training the gates of a core that has them are drawn anew by torch's generator, and
+        `core.penalty` is that of these gates. Dropout is not the model's.
+        """
+        self._check(triples)
+        i, k, j = triples.reshape(-1, 3).long().unbind(dim=1)
+        if not len(i):
+            return self.E[i].sum(dim=1).view(triples.shape[:-1])
+        if self.training:
+            self.core.begin_step(int(torch.randint(2**62, ())))
+        arrangement = self.arrange(k, torch.zeros_like(k, dtype=torch.bool))
+        rows = self.R[arrangement.relations]
+        queries = self.ask(arrangement, self.E[i[arrangement.order]], rows)
+        scores = (queries * self.E[j[arrangement.order]]).sum(dim=1)
+        return arrangement.undone(scores).view(triples.shape[:-1])
+
+    def _check(self, triples: Tensor) -> None:
+        """Refuse what are no triples of ids; the loops below would not notice."""
+        if triples.dim() == 0 or triples.shape[-1] != 3 or triples.is_floating_point():
+            raise ReltuckerError(
+                f"the model takes integers (..., 3), the ids of subject, relation and object, not "
+                f"{str(triples.dtype).removeprefix('torch.')} of the shape {tuple(triples.shape)}"
+            )
+        sizes = triples.new_tensor([len(self.E), self.relations, len(self.E)], dtype=torch.long)
+        if bool(((triples < 0) | (triples >= sizes)).any()):
+            raise ReltuckerError(
+                f"the model has {len(self.E):,} entities and {self.relations:,} relations, "
+                "numbered from 0, and a triple has another id"
+            )
 
     @torch.no_grad()
     def score(self, triples: Tensor) -> Tensor:
