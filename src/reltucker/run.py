@@ -8,9 +8,10 @@ from typing import Any
 
 import polars as pl
 
+from reltucker.arguments import check_count, checked
 from reltucker.choices import Alikeness, NameKind, PresetName
 from reltucker.distributed import is_launched, joined_group, spread
-from reltucker.errors import ReltuckerError, RunError
+from reltucker.errors import RunError
 from reltucker.evaluation import (
     Breakdown,
     Calibration,
@@ -35,9 +36,9 @@ from reltucker.search import DEFAULT_PRESET, filled
 from reltucker.serving import (
     FORMATS,
     POSITIONS,
+    Embeddings,
     Explanation,
     ExportFormat,
-    Question,
     answer,
     discover,
     duplicates,
@@ -46,6 +47,7 @@ from reltucker.serving import (
     find_id,
     limits_of,
     parse_question,
+    parse_questions,
     parse_triples,
     relation_links,
     score_triples,
@@ -65,10 +67,14 @@ from reltucker.training import (
     trained_model,
 )
 
+_ONE_NAME = dict.fromkeys(POSITIONS, "predict_many takes many questions")
+_RECIPE = {"recipe": "Recipe.of makes one of a dict, and settings takes one of dotted keys"}
+
 
 class Run:
     """A run folder, opened. What is expensive (graph, weights) is read when first asked for."""
 
+    @checked()
     def __init__(
         self,
         path: Path | str,
@@ -108,6 +114,7 @@ class Run:
         """The records of all epochs so far."""
         return self.folder.epochs()
 
+    @checked()
     def resume(self, *, progress: bool = True) -> "Run":
         """Go on with an interrupted training; one that has ended stays as it is. Processes that
         torchrun has started together do so together."""
@@ -133,6 +140,7 @@ class Run:
             "constrained": sizes_of(model, "constrained").to_dict(),
         }
 
+    @checked()
     def evaluate(
         self,
         split: SplitName = "test",
@@ -149,11 +157,13 @@ class Run:
         if classify and calibration is None:
             raise RunError(
                 f"{self.path} has no probabilities to classify by; `reltucker calibrate "
-                f"{self.path}` makes them"
+                f"{self.path}` or run.calibrate() makes them"
             )
+        if sample is not None:
+            check_count("sample", sample, "triple")
         name, graph = self.recipe.model.name, self.graph
         if classify and is_launched():
-            raise RunError("--classify is for one process; leave --processes out")
+            raise RunError("classify is for one process, not for several")
         with joined_group(self.recipe.train) as peers:
             model = self.model if peers.size == 1 else trained_model(self.folder, graph, peers)
             return evaluate(
@@ -167,6 +177,7 @@ class Run:
                 progress=progress and peers.rank == 0,
             )
 
+    @checked()
     def calibrate(self, split: SplitName = "valid", *, progress: bool = True) -> Calibration:
         """Fit probabilities on the split's triples and keep them in the run; `train` has done so
         where there were validation triples."""
@@ -175,6 +186,7 @@ class Run:
         self.__dict__["calibration"] = calibration
         return calibration
 
+    @checked()
     def score(self, triples: TripleSource, *, progress: bool = True) -> pl.DataFrame:
         """Judge whole triples: rows (subject, relation, object) one by one, a frame or a file, by
         names or labels, to scores, probabilities and ranks in both directions."""
@@ -184,6 +196,7 @@ class Run:
                 self.model, self.graph, ids, calibration=self.calibration, advance=advance
             )
 
+    @checked(**_ONE_NAME)
     def predict(
         self,
         subject: str | None = None,
@@ -211,9 +224,10 @@ class Run:
         ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
         return ask([question], limits=limits, calibration=self.calibration).drop("question")
 
+    @checked()
     def predict_many(
         self,
-        questions: Iterable[Sequence[str | None]],
+        questions: TripleSource,
         *,
         top: int = 10,
         known: bool = False,
@@ -223,13 +237,10 @@ class Run:
         where: Sequence[str] = (),
         progress: bool = True,
     ) -> pl.DataFrame:
-        """The best answers to many questions (subject, relation, object), each with one `?`."""
-        parsed: list[Question] = []
-        for number, question in enumerate(questions, start=1):
-            try:
-                parsed.append(parse_question(self.graph, *question))
-            except ReltuckerError as error:
-                raise type(error)(f"question {number}: {error}") from None
+        """The best answers to many questions (subject, relation, object), each with one `?`: rows
+        one by one, a polars or pandas frame, or a file. In a frame, null asks as well, and a column
+        that is not there is what all rows ask for."""
+        parsed = parse_questions(self.graph, questions)
         ask = partial(answer, self.model, self.graph, top=top, known=known, held_out=held_out)
         limits = limits_of(
             self.graph, in_range=in_range, among=among, where=where, held_out=held_out
@@ -237,6 +248,7 @@ class Run:
         with track("predicting", len(parsed), "questions", progress) as advance:
             return ask(parsed, limits=limits, calibration=self.calibration, advance=advance)
 
+    @checked()
     def discover(
         self,
         top: int = 100,
@@ -264,12 +276,14 @@ class Run:
             progress=progress,
         )
 
+    @checked()
     def similar(
         self, name: str, kind: NameKind = "entity", *, top: int = 10, by: Alikeness = "queries"
     ) -> pl.DataFrame:
         """The entities or relations that are most like the one of this name."""
         return similar(self.model, self.graph, name, kind=kind, top=top, by=by)
 
+    @checked()
     def duplicates(
         self,
         top: int = 100,
@@ -281,11 +295,13 @@ class Run:
         """Pairs of entities that are most alike, and at least so much."""
         return duplicates(self.model, self.graph, top=top, least=least, by=by, progress=progress)
 
+    @checked()
     def relation_links(self, *, least: float = 0.8) -> pl.DataFrame:
         """Relations that are symmetric, the same as others, their inverses or their sums, as far
         as that explains at least such a share of them."""
         return relation_links(self.model, self.graph, least=least)
 
+    @checked()
     def add(self, triples: TripleSource, *, out: Path | str, progress: bool = True) -> "Run":
         """Add the new entities of named triples without training; returns the run, in `out`, that
         has them. Their embeddings are solved by the objective of the recipe, all else stays."""
@@ -294,6 +310,7 @@ class Run:
             self.calibration.save(Path(out))
         return Run(out)
 
+    @checked()
     def why(self, subject: str, relation: str, object: str, *, top: int = 10) -> Explanation:
         """Explain the score of a triple, by names or labels: the `top` interactions of which it is
         made, and the `top` known facts that support it."""
@@ -303,11 +320,18 @@ class Run:
             self.model, self.graph, self.recipe, (i, k, j), top=top, calibration=self.calibration
         )
 
+    def embeddings(self) -> Embeddings:
+        """E, R and the core as numpy arrays, and with names as frames:
+        run.embeddings().frame("entities")."""
+        return Embeddings.of(self.model, self.graph)
+
+    @checked()
     def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
         """Write the embeddings and the core for other tools; returns the files."""
         return export_embeddings(self.model, self.graph, Path(folder), formats)
 
 
+@checked(**_RECIPE)
 def train(
     graph: KnowledgeGraph | GraphSource,
     recipe: Recipe | None = None,
@@ -336,7 +360,7 @@ def train(
     graph, recipe = prepared(graph, recipe, preset=preset, settings=settings, start=origin)
     path = Path(out) if out is not None else RunFolder.free(graph.name, recipe.model.name)
     if is_launched() and out is None:
-        raise RunError("several processes train together, so they must be told where: give --out")
+        raise RunError("several processes train together, so they must be told where: give out")
 
     def create() -> None:
         if origin is not None:
@@ -362,6 +386,7 @@ def _refuse_another(path: Path, recipe: Recipe) -> None:
         RunFolder(path).refuse_taken()
 
 
+@checked()
 def merge(
     runs: Iterable[Run | Path | str],
     out: Path | str,
@@ -378,6 +403,7 @@ def merge(
     return _calibrated(Run(out), progress)
 
 
+@checked(**_RECIPE)
 def prepared(
     graph: KnowledgeGraph | GraphSource,
     recipe: Recipe | None = None,
@@ -394,7 +420,7 @@ def prepared(
         recipe = Recipe.preset(preset or DEFAULT_PRESET)
     elif preset is not None:
         recipe = recipe.by_preset(preset)
-    recipe = recipe.with_values(settings or {})
+    recipe = recipe.with_values(settings or {}, "settings")
     if isinstance(graph, str | Path):
         recipe = recipe.with_values({"graph.source": str(graph)})
     if start is not None:
@@ -407,6 +433,7 @@ def prepared(
     return graph, settled(recipe, graph)
 
 
+@checked()
 def open_run(
     path: Path | str, *, labels: Path | str | None = None, language: str = DEFAULT_LANGUAGE
 ) -> Run:

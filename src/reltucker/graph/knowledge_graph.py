@@ -11,6 +11,7 @@ import polars as pl
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
+from reltucker.arguments import check_choice
 from reltucker.atomic import write_with
 from reltucker.choices import SplitName as SplitName
 from reltucker.errors import GraphError
@@ -49,6 +50,7 @@ class KnowledgeGraph:
 
     def split(self, name: SplitName) -> Triples:
         """The triples of one split."""
+        check_choice("split", name, SPLITS)
         return {"train": self.train, "valid": self.valid, "test": self.test}[name]
 
     def answers(self, direction: Direction) -> AnswerIndex:

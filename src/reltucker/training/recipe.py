@@ -11,12 +11,14 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
+from reltucker.arguments import checked
 from reltucker.atomic import write_text
 from reltucker.choices import PresetName
 from reltucker.errors import RecipeError
@@ -210,18 +212,26 @@ class Recipe(_Settings):
     core: dict[str, Any] = Field({}, description="options of the chosen core, as it declares them")
     train: TrainSettings = TrainSettings()
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if self.is_open:  # what is set may fit to what the preset will choose
-            return self
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explained(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            recipe = validate(values)
+        except ValidationError as error:
+            raise RecipeError(_explain(cls, error)) from None
+        if not recipe.is_open:  # else what is set may fit to what the preset will choose
+            recipe._check_together()
+        return recipe
+
+    def _check_together(self) -> None:
         if self.model.batch_norm and not self.model.reciprocal:
-            raise ValueError("model.batch_norm needs model.reciprocal = true")
+            raise RecipeError("model.batch_norm needs model.reciprocal = true")
         if (self.train.regularizer == "none") != (self.train.regularizer_weight == 0.0):
-            raise ValueError("train.regularizer and train.regularizer_weight go together")
+            raise RecipeError("train.regularizer and train.regularizer_weight go together")
         options = CORES[self.model.name].Options
         for option in self.core:
             if option not in options.model_fields:
-                raise ValueError(
+                raise RecipeError(
                     f"core.{option}: {self.model.name} has no such option; leave it out"
                 )
         try:
@@ -229,18 +239,18 @@ class Recipe(_Settings):
         except ValidationError as error:
             explained = _explain(options, error)
             separator = ": " if explained.startswith("there is no") else "."
-            raise ValueError(f"core{separator}{explained}") from None
-        return self
+            raise RecipeError(f"core{separator}{explained}") from None
 
     @classmethod
     def of(cls, values: dict[str, Any], source: str = "recipe") -> Self:
         """A recipe from nested dictionaries; `source` is named in errors."""
         try:
             return cls.model_validate(values)
-        except ValidationError as error:
-            raise RecipeError(f"{source}: {_explain(cls, error)}") from None
+        except RecipeError as error:
+            raise RecipeError(f"{source}: {error}") from None
 
     @classmethod
+    @checked()
     def load(cls, path: Path | str, *, of_run: bool = False) -> Self:
         """A recipe from a TOML file; in that `of_run`, settings that no longer exist are passed
         over, so that what was trained with them can still be used."""
@@ -292,11 +302,12 @@ class Recipe(_Settings):
         """Write the full recipe as TOML."""
         write_text(path, self.to_toml())
 
-    def with_values(self, changes: dict[str, Any], source: str = "option") -> Self:
+    @checked()
+    def with_values(self, changes: dict[str, Any], source: str = "settings") -> Self:
         """The recipe with other values for dotted keys such as `train.epochs`."""
         values = self.model_dump(exclude_unset=True)
         for key, value in changes.items():
-            *sections, last = key.split(".")
+            *sections, last = str(key).split(".")
             table = values
             for section in sections:
                 table = table.setdefault(section, {})
@@ -320,17 +331,18 @@ class Recipe(_Settings):
         }
         return self.with_values(beside)
 
-    def changed(self, assignments: Iterable[str]) -> Self:
+    @checked()
+    def changed(self, assignments: Iterable[str], source: str = "settings") -> Self:
         """The recipe after assignments such as `train.learning_rate=0.05`, values as in TOML."""
         changes = {}
         for assignment in assignments:
             key, equals, text = assignment.partition("=")
             if not equals:
                 raise RecipeError(
-                    f"--set {assignment}: write it as KEY=VALUE, for example train.epochs=20"
+                    f"{source} {assignment}: write it as KEY=VALUE, for example train.epochs=20"
                 )
             changes[key.strip()] = _toml_value(text.strip())
-        return self.with_values(changes, "--set")
+        return self.with_values(changes, source)
 
 
 def refuse_idle(recipe: Recipe) -> None:
@@ -380,6 +392,8 @@ def _explain(recipe: type[BaseModel], error: ValidationError) -> str:
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error" and isinstance(first["input"], dict):
         return reason  # of settings that do not go together; it names them
+    if not path:
+        return f"a {type(first['input']).__name__} is no recipe; give a dict of sections"
     return f"{key} = {first['input']!r}: {reason[:1].lower()}{reason[1:]}"
 
 
