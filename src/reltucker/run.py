@@ -11,7 +11,7 @@ import polars as pl
 from reltucker.arguments import check_count, checked
 from reltucker.choices import Alikeness, NameKind, PresetName
 from reltucker.distributed import is_launched, joined_group, spread
-from reltucker.errors import RunError
+from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import (
     Breakdown,
     Calibration,
@@ -32,6 +32,8 @@ from reltucker.graph import (
 from reltucker.model import RelationalTucker, sizes_of
 from reltucker.peers import ALONE, Peers
 from reltucker.progress import TrainingProgress, track
+from reltucker.report.notebook import card, curve
+from reltucker.report.tables import Value
 from reltucker.search import DEFAULT_PRESET, filled
 from reltucker.serving import (
     FORMATS,
@@ -55,11 +57,13 @@ from reltucker.serving import (
 )
 from reltucker.training import (
     START,
+    Callback,
     Recipe,
     RunFolder,
     Training,
     add_to_run,
     check,
+    check_installed,
     merge_runs,
     save_start,
     settled,
@@ -67,6 +71,7 @@ from reltucker.training import (
     trained_model,
 )
 
+_DAMAGED = "cannot be read"
 _ONE_NAME = dict.fromkeys(POSITIONS, "predict_many takes many questions")
 _RECIPE = {"recipe": "Recipe.of makes one of a dict, and settings takes one of dotted keys"}
 
@@ -87,7 +92,34 @@ class Run:
         self._labels = None if labels is None else read_labels(Path(labels), language)
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        return f"Run({str(self.path)!r}, {self.recipe.model.name}: {self._state()})"
+
+    def _repr_html_(self) -> str:
+        settings, state = self.recipe.model, self._state()
+        figures: dict[str, Value] = {
+            "folder": str(self.path),
+            "graph": self.recipe.graph.source or "given by Python",
+            "model": f"{settings.name}, d_e {settings.entity_dim:,}",
+            "training": state,
+        }
+        mrr = [] if state.startswith(_DAMAGED) else [each["mrr"] for each in self._validated()]
+        caption = "" if not mrr else f"validation MRR by epoch, {min(mrr):.3f} to {max(mrr):.3f}"
+        return card(f"Run {self.path.name}", figures, curve(mrr), caption)
+
+    def _state(self) -> str:
+        """How far training has come, from small files alone; what cannot be read is told."""
+        try:
+            result, epochs, judged = self.result, self.epochs(), self._validated()
+            if result is None:
+                return f"not ended, {len(epochs)} of {self.recipe.train.epochs} epochs"
+            mrr = f", validation MRR {result['seen']['mrr']:.4f}" if judged else ""
+            return f"ended, best epoch {result['best_epoch']} of {result['epochs']}{mrr}"
+        except (ReltuckerError, LookupError, OSError, TypeError, ValueError) as error:
+            return f"{_DAMAGED} ({error})"
+
+    def _validated(self) -> list[dict[str, float]]:
+        """The validations so far."""
+        return [record["valid"]["seen"] for record in self.epochs() if "valid" in record]
 
     @cached_property
     def graph(self) -> KnowledgeGraph:
@@ -115,12 +147,12 @@ class Run:
         return self.folder.epochs()
 
     @checked()
-    def resume(self, *, progress: bool = True) -> "Run":
+    def resume(self, *, callbacks: Iterable[Callback] = (), progress: bool = True) -> "Run":
         """Go on with an interrupted training; one that has ended stays as it is. Processes that
         torchrun has started together do so together."""
         if self.result is None:
             with joined_group(self.recipe.train) as peers:
-                _train(self.folder, self.recipe, self.graph, progress, True, peers)
+                _train(self.folder, self.recipe, self.graph, progress, True, peers, callbacks)
             for stale in ("model", "calibration"):
                 self.__dict__.pop(stale, None)
             _calibrated(self, progress, peers)
@@ -340,6 +372,7 @@ def train(
     settings: dict[str, Any] | None = None,
     start: Run | Path | str | None = None,
     out: Path | str | None = None,
+    callbacks: Iterable[Callback] = (),
     progress: bool = True,
 ) -> Run:
     """Train a model on a graph; returns the run, whose folder is `out` (or a new one in runs/).
@@ -352,6 +385,9 @@ def train(
     names that it has trained, the core and the normalisation. The graph is all that is trained on,
     so it has the former triples, too, unless they are to be forgotten; in one set of triples, those
     that the run knew keep their split.
+
+    `callbacks` are told when training begins, after every epoch and at its end, as the trackers of
+    `train.trackers` are.
 
     Processes that torchrun has started together train one model together; `out` is needed then, and
     is a folder that they all can write. A run of the same recipe that is there goes on.
@@ -376,13 +412,13 @@ def train(
         else:
             peers.first(create)
         if not begun or Run(path).result is None:
-            _train(RunFolder(path), recipe, graph, progress, begun, peers)
+            _train(RunFolder(path), recipe, graph, progress, begun, peers, callbacks)
     return _calibrated(Run(path), progress, peers)
 
 
 def _refuse_another(path: Path, recipe: Recipe) -> None:
     """Refuse a folder that holds the run of another recipe."""
-    if RunFolder(path).recipe() != recipe:
+    if not RunFolder(path).recipe().gives_same(recipe):
         RunFolder(path).refuse_taken()
 
 
@@ -430,6 +466,7 @@ def prepared(
         graph = load_graph(graph, before=before, **recipe.graph.reading())
     recipe = filled(recipe, graph)
     check(recipe, graph, *spread())
+    check_installed(*recipe.train.trackers)
     return graph, settled(recipe, graph)
 
 
@@ -449,11 +486,12 @@ def _train(
     progress: bool,
     restore: bool,
     peers: Peers,
+    callbacks: Iterable[Callback],
 ) -> None:
     progress = progress and peers.rank == 0
     shown = TrainingProgress(recipe.model.name, recipe.train.epochs) if progress else None
     with shown or nullcontext():
-        training = Training(recipe, graph, folder, shown, peers)
+        training = Training(recipe, graph, folder, shown, peers, callbacks)
         if restore:
             training.restore()
             stopping = training.stopping

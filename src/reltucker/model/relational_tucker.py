@@ -13,6 +13,11 @@ from reltucker.model.dropout import NO_DROPOUT, QueryDropout, dropped
 from reltucker.model.initial import Initial, draw_rows, drawing
 from reltucker.model.normalisation import QueryNorm
 from reltucker.peers import ALONE, Peers
+from reltucker.report.notebook import card, matrix_picture
+from reltucker.report.tables import Value
+
+DRAWN = 20_000_000
+"""Up to so many entries a notebook reads to draw a mixing matrix."""
 
 
 class RelationalTucker(nn.Module):
@@ -187,6 +192,30 @@ class RelationalTucker(nn.Module):
     def candidates(self, direction: Direction) -> Tensor:
         """What queries of this direction are multiplied with: E, or R for relations."""
         return self.R.detach()[: self.relations] if direction == "relation" else self.E.detach()
+
+    def extra_repr(self) -> str:
+        """The sizes, as torch shows modules."""
+        sizes = f"entities={self.entities}, relations={self.relations}"
+        return f"{sizes}, reciprocal={self.reciprocal}"
+
+    def _repr_html_(self) -> str:
+        core = self.core
+        figures: dict[str, Value] = {
+            "entities": self.entities,
+            "relations": self.relations,
+            "d_e, d_r": f"{core.entity_dim:,}, {core.relation_dim:,}",
+            "reciprocal relations": self.reciprocal,
+            "batch normalisation": self.norm is not None,
+            "parameters": sum(p.numel() for p in self.parameters()),
+            "of the core": sum(p.numel() for p in core.parameters()),
+            "numbers": f"{str(self.E.dtype).removeprefix('torch.')}, {self.E.device}",
+        }
+        work = core.entity_dim**2 * (1 if core.learns == "nothing" else core.relation_dim)
+        picture = None
+        if work <= DRAWN and self.relations and self.E.device.type != "meta":
+            picture = matrix_picture(self.mixing_matrix(0).cpu().numpy())
+        caption = "strength of the entries of the first M_k"
+        return card(f"Relational Tucker model: {core.title}", figures, picture, caption)
 
     def forward(self, triples: Tensor) -> Tensor:
         """s_ijk = e_i^T M_k e_j for triples (..., 3) of ids (i, k, j) to (...), differentiable once

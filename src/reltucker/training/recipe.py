@@ -2,7 +2,7 @@
 
 import difflib
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -20,10 +20,11 @@ from pydantic import (
 
 from reltucker.arguments import checked
 from reltucker.atomic import write_text
-from reltucker.choices import PresetName
+from reltucker.choices import PresetName, TrackerName
 from reltucker.errors import RecipeError
 from reltucker.kernels import Precision
 from reltucker.model import CORES
+from reltucker.report.notebook import card
 from reltucker.training.objectives import OBJECTIVES, REGULARIZERS, Objective
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -185,9 +186,19 @@ class TrainSettings(_Settings):
         20.0, ge=0, description="write the resumable state at most this often"
     )
 
+    trackers: list[TrackerName] = Field(
+        [], description="who is told of every epoch: tensorboard, mlflow, wandb; no figure changes"
+    )
     peer_seconds: float = Field(
         600.0, gt=0, le=1e6, description="several processes: how long to wait for one that hangs"
     )
+
+    @field_validator("trackers", mode="before")
+    @classmethod
+    def _listed(cls, names: Any) -> Any:
+        """Each once; a text may name several, with commas between them."""
+        names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+        return list(dict.fromkeys(names)) if isinstance(names, list | tuple) else names
 
     @field_validator("objective", "regularizer")
     @classmethod
@@ -241,6 +252,18 @@ class Recipe(_Settings):
             separator = ": " if explained.startswith("there is no") else "."
             raise RecipeError(f"core{separator}{explained}") from None
 
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """What differs from the defaults, by dotted key."""
+        default = Recipe.model_construct()
+        for section, values in self.model_dump().items():
+            for key, value in values.items():
+                if value != default.value(f"{section}.{key}"):
+                    yield f"{section}.{key}", value
+
+    def _repr_html_(self) -> str:
+        figures = {key: repr(value) for key, value in self.__repr_args__()}
+        return card("Recipe, what is not the default", figures, code=self.to_toml())
+
     @classmethod
     def of(cls, values: dict[str, Any], source: str = "recipe") -> Self:
         """A recipe from nested dictionaries; `source` is named in errors."""
@@ -287,6 +310,11 @@ class Recipe(_Settings):
         """What was set, by dotted key."""
         sections = self.model_dump(exclude_unset=True).items()
         return {f"{name}.{key}": value for name, part in sections for key, value in part.items()}
+
+    def gives_same(self, other: "Recipe") -> bool:
+        """Whether both give the same figures: trackers look on."""
+        here, there = (each.with_values({"train.trackers": []}) for each in (self, other))
+        return here == there
 
     def value(self, key: str) -> Any:
         """The value of a dotted key such as `train.epochs`; None where there is none."""
