@@ -1,5 +1,6 @@
 """The Python interface: what it takes, and what it says of what it does not take."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,3 +150,16 @@ def test_embeddings_give_the_scores(name: str, batch_norm: bool, tmp_path: Path)
     assert (found.inverse_relations is not None) == batch_norm
     with pytest.raises(ValueError, match="read-only"):
         found.entities[0] = 0.0
+
+
+def test_the_example_with_torch_does_what_it_says(run: Run) -> None:
+    page = Path(__file__).parents[1] / "docs" / "python.md"
+    (example,) = re.findall(
+        r"```python\n(import copy\n.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
+    )
+    before = run.model.E.clone()
+    names: dict[str, Any] = {"run": run}
+    exec(example, names)
+    assert names["scores"].shape == (100,)
+    assert not torch.equal(names["model"].E, before)
+    assert torch.equal(run.model.E, before)
