@@ -114,6 +114,7 @@ def test_a_second_derivative_is_refused_and_never_wrong(name: str) -> None:
 @pytest.mark.parametrize(
     ("triples", "words"),
     [
+        ([[0, 0, 0]], "a tensor of ids, not a list"),
         (torch.zeros(2, 3), "float32 of the shape (2, 3)"),
         (torch.zeros(2, 2, dtype=torch.long), "the shape (2, 2)"),
         (torch.tensor([[0, 3, 0]]), "6 entities and 3 relations"),

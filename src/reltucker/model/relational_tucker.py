@@ -238,6 +238,11 @@ class RelationalTucker(nn.Module):
 
     def _check(self, triples: Tensor) -> None:
         """Refuse what are no triples of ids; the loops below would not notice."""
+        if not isinstance(triples, Tensor):
+            raise ReltuckerError(
+                f"the model takes a tensor of ids, not a {type(triples).__name__}; "
+                "torch.tensor makes one of a list"
+            )
         if triples.dim() == 0 or triples.shape[-1] != 3 or triples.is_floating_point():
             raise ReltuckerError(
                 f"the model takes integers (..., 3), the ids of subject, relation and object, not "
