@@ -57,7 +57,7 @@ class KnowledgeGraph:
         return f"KnowledgeGraph({self.name!r}, {sizes})"
 
     def _repr_html_(self) -> str:
-        counts, caption = {}, f"triples of train, of {min(6, self.seen_relations)} relations"
+        counts, caption = {}, "training triples of the most frequent relations"
         if len(self.train) <= COUNTED:
             times = np.bincount(self.train[:, 1], minlength=self.seen_relations)
             most = np.argsort(-times, kind="stable")[:6].tolist()
