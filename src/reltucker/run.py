@@ -189,7 +189,7 @@ class Run:
         if classify and calibration is None:
             raise RunError(
                 f"{self.path} has no probabilities to classify by; `reltucker calibrate "
-                f"{self.path}` or run.calibrate() makes them"
+                f"{self.path}` makes them, and so does run.calibrate()"
             )
         if sample is not None:
             check_count("sample", sample, "triple")
