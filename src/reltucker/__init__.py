@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from reltucker.evaluation import Evaluation
     from reltucker.graph import KnowledgeGraph, load_graph, prepare_graph
     from reltucker.run import Run, merge, open_run, train
-    from reltucker.training import Recipe
+    from reltucker.training import Callback, Recipe
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Callback",
     "Evaluation",
     "KnowledgeGraph",
     "Recipe",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Callback": ("reltucker.training", "Callback"),
     "Evaluation": ("reltucker.evaluation", "Evaluation"),
     "KnowledgeGraph": ("reltucker.graph", "KnowledgeGraph"),
     "Recipe": ("reltucker.training", "Recipe"),
@@ -52,3 +54,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'reltucker' has no attribute {name!r}")
     module, attribute = _HOMES[name]
     return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion in a notebook."""
+    return sorted([*__all__, "__version__"])

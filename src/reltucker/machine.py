@@ -55,7 +55,7 @@ def memory_limit(text: str) -> float:
         number /= 100
     if not number or (is_share and number > 1):
         raise RecipeError(
-            f"--memory {text!r} is no limit of memory; write a share such as 0.25 or 25%, "
+            f"memory {text!r} is no limit of memory; write a share such as 0.25 or 25%, "
             "or a size such as 8GB"
         )
     return number * physical_memory() if is_share else number * UNITS[unit]

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from reltucker.arguments import check_count, checked
 from reltucker.choices import Alikeness, NameKind, PresetName
 from reltucker.distributed import is_launched, joined_group, spread
 from reltucker.errors import ReltuckerError, RunError
@@ -31,10 +32,13 @@ from reltucker.graph import (
 from reltucker.model import RelationalTucker, sizes_of
 from reltucker.peers import ALONE, Peers
 from reltucker.progress import TrainingProgress, track
+from reltucker.report.notebook import card, curve
+from reltucker.report.tables import Value
 from reltucker.search import DEFAULT_PRESET, filled
 from reltucker.serving import (
     FORMATS,
     POSITIONS,
+    Embeddings,
     Explanation,
     ExportFormat,
     Limits,
@@ -47,6 +51,7 @@ from reltucker.serving import (
     find_id,
     limits_of,
     parse_question,
+    parse_questions,
     parse_triples,
     relation_links,
     score_triples,
@@ -54,11 +59,13 @@ from reltucker.serving import (
 )
 from reltucker.training import (
     START,
+    Callback,
     Recipe,
     RunFolder,
     Training,
     add_to_run,
     check,
+    check_installed,
     merge_runs,
     save_start,
     settled,
@@ -66,10 +73,15 @@ from reltucker.training import (
     trained_model,
 )
 
+_DAMAGED = "cannot be read"
+_ONE_NAME = dict.fromkeys(POSITIONS, "predict_many takes many questions")
+_RECIPE = {"recipe": "Recipe.of makes one of a dict, and settings takes one of dotted keys"}
+
 
 class Run:
     """A run folder, opened. What is expensive (graph, weights) is read when first asked for."""
 
+    @checked()
     def __init__(
         self,
         path: Path | str,
@@ -82,7 +94,34 @@ class Run:
         self._labels = None if labels is None else read_labels(Path(labels), language)
 
     def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
+        return f"Run({str(self.path)!r}, {self.recipe.model.name}: {self._state()})"
+
+    def _repr_html_(self) -> str:
+        settings, state = self.recipe.model, self._state()
+        figures: dict[str, Value] = {
+            "folder": str(self.path),
+            "graph": self.recipe.graph.source or "given by Python",
+            "model": f"{settings.name}, d_e {settings.entity_dim:,}",
+            "training": state,
+        }
+        mrr = [] if state.startswith(_DAMAGED) else [each["mrr"] for each in self._validated()]
+        caption = "" if not mrr else f"validation MRR by epoch, {min(mrr):.3f} to {max(mrr):.3f}"
+        return card(f"Run {self.path.name}", figures, curve(mrr), caption)
+
+    def _state(self) -> str:
+        """How far training has come, from small files alone; what cannot be read is told."""
+        try:
+            result, epochs, judged = self.result, self.epochs(), self._validated()
+            if result is None:
+                return f"not ended, {len(epochs)} of {self.recipe.train.epochs} epochs"
+            mrr = f", validation MRR {result['seen']['mrr']:.4f}" if judged else ""
+            return f"ended, best epoch {result['best_epoch']} of {result['epochs']}{mrr}"
+        except (ReltuckerError, LookupError, OSError, TypeError, ValueError) as error:
+            return f"{_DAMAGED} ({error})"
+
+    def _validated(self) -> list[dict[str, float]]:
+        """The validations so far."""
+        return [record["valid"]["seen"] for record in self.epochs() if "valid" in record]
 
     @cached_property
     def graph(self) -> KnowledgeGraph:
@@ -109,12 +148,13 @@ class Run:
         """The records of all epochs so far."""
         return self.folder.epochs()
 
-    def resume(self, *, progress: bool = True) -> "Run":
+    @checked()
+    def resume(self, *, callbacks: Iterable[Callback] = (), progress: bool = True) -> "Run":
         """Go on with an interrupted training; one that has ended stays as it is. Processes that
         torchrun has started together do so together."""
         if self.result is None:
             with joined_group(self.recipe.train) as peers:
-                _train(self.folder, self.recipe, self.graph, progress, True, peers)
+                _train(self.folder, self.recipe, self.graph, progress, True, peers, callbacks)
                 for stale in ("model", "calibration"):
                     self.__dict__.pop(stale, None)
                 _calibrate(self, progress, peers)
@@ -134,6 +174,7 @@ class Run:
             "constrained": sizes_of(model, "constrained").to_dict(),
         }
 
+    @checked()
     def evaluate(
         self,
         split: SplitName = "test",
@@ -150,8 +191,10 @@ class Run:
         if classify and calibration is None:
             raise RunError(
                 f"{self.path} has no probabilities to classify by; `reltucker calibrate "
-                f"{self.path}` makes them"
+                f"{self.path}` makes them, and so does run.calibrate()"
             )
+        if sample is not None:
+            check_count("sample", sample, "triple")
         with self._asked(progress) as (model, shown):
             return evaluate(
                 self.recipe.model.name,
@@ -173,6 +216,7 @@ class Run:
             model = trained_model(self.folder, self.graph, peers) if is_shared else self.model
             yield model, progress and peers.rank == 0
 
+    @checked()
     def calibrate(self, split: SplitName = "valid", *, progress: bool = True) -> Calibration:
         """Fit probabilities on the split's triples and keep them in the run; `train` has done so
         where there were validation triples."""
@@ -183,6 +227,7 @@ class Run:
         self.__dict__["calibration"] = calibration
         return calibration
 
+    @checked()
     def score(self, triples: TripleSource, *, progress: bool = True) -> pl.DataFrame:
         """Judge whole triples: rows (subject, relation, object) one by one, a frame or a file, by
         names or labels, to scores, probabilities and ranks in both directions."""
@@ -195,6 +240,7 @@ class Run:
                 model, self.graph, ids, calibration=self.calibration, advance=advance
             )
 
+    @checked(**_ONE_NAME)
     def predict(
         self,
         subject: str | None = None,
@@ -221,9 +267,10 @@ class Run:
         )
         return self._answers([question], top, known, held_out, limits, False).drop("question")
 
+    @checked()
     def predict_many(
         self,
-        questions: Iterable[Sequence[str | None]],
+        questions: TripleSource,
         *,
         top: int = 10,
         known: bool = False,
@@ -233,13 +280,10 @@ class Run:
         where: Sequence[str] = (),
         progress: bool = True,
     ) -> pl.DataFrame:
-        """The best answers to many questions (subject, relation, object), each with one `?`."""
-        parsed: list[Question] = []
-        for number, question in enumerate(questions, start=1):
-            try:
-                parsed.append(parse_question(self.graph, *question))
-            except ReltuckerError as error:
-                raise type(error)(f"question {number}: {error}") from None
+        """The best answers to many questions (subject, relation, object), each with one `?`: rows
+        one by one, a polars or pandas frame, or a file. In a frame, null asks as well, and a column
+        that is not there is what all rows ask for."""
+        parsed = parse_questions(self.graph, questions)
         limits = limits_of(
             self.graph, in_range=in_range, among=among, where=where, held_out=held_out
         )
@@ -270,6 +314,7 @@ class Run:
                 advance=advance,
             )
 
+    @checked()
     def discover(
         self,
         top: int = 100,
@@ -298,12 +343,14 @@ class Run:
                 progress=shown,
             )
 
+    @checked()
     def similar(
         self, name: str, kind: NameKind = "entity", *, top: int = 10, by: Alikeness = "queries"
     ) -> pl.DataFrame:
         """The entities or relations that are most like the one of this name."""
         return similar(self.model, self.graph, name, kind=kind, top=top, by=by)
 
+    @checked()
     def duplicates(
         self,
         top: int = 100,
@@ -315,11 +362,13 @@ class Run:
         """Pairs of entities that are most alike, and at least so much."""
         return duplicates(self.model, self.graph, top=top, least=least, by=by, progress=progress)
 
+    @checked()
     def relation_links(self, *, least: float = 0.8) -> pl.DataFrame:
         """Relations that are symmetric, the same as others, their inverses or their sums, as far
         as that explains at least such a share of them."""
         return relation_links(self.model, self.graph, least=least)
 
+    @checked()
     def add(self, triples: TripleSource, *, out: Path | str, progress: bool = True) -> "Run":
         """Add the new entities of named triples without training; returns the run, in `out`, that
         has them. Their embeddings are solved by the objective of the recipe, all else stays."""
@@ -328,6 +377,7 @@ class Run:
             self.calibration.save(Path(out))
         return Run(out)
 
+    @checked()
     def why(self, subject: str, relation: str, object: str, *, top: int = 10) -> Explanation:
         """Explain the score of a triple, by names or labels: the `top` interactions of which it is
         made, and the `top` known facts that support it."""
@@ -337,11 +387,18 @@ class Run:
             self.model, self.graph, self.recipe, (i, k, j), top=top, calibration=self.calibration
         )
 
+    def embeddings(self) -> Embeddings:
+        """E, R and the core as numpy arrays, and with names as frames:
+        run.embeddings().frame("entities")."""
+        return Embeddings.of(self.model, self.graph)
+
+    @checked()
     def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
         """Write the embeddings and the core for other tools; returns the files."""
         return export_embeddings(self.model, self.graph, Path(folder), formats)
 
 
+@checked(**_RECIPE)
 def train(
     graph: KnowledgeGraph | GraphSource,
     recipe: Recipe | None = None,
@@ -350,6 +407,7 @@ def train(
     settings: dict[str, Any] | None = None,
     start: Run | Path | str | None = None,
     out: Path | str | None = None,
+    callbacks: Iterable[Callback] = (),
     progress: bool = True,
 ) -> Run:
     """Train a model on a graph; returns the run, whose folder is `out` (or a new one in runs/).
@@ -363,6 +421,9 @@ def train(
     so it has the former triples, too, unless they are to be forgotten; in one set of triples, those
     that the run knew keep their split.
 
+    `callbacks` are told when training begins, after every epoch and at its end, as the trackers of
+    `train.trackers` are.
+
     Processes that torchrun has started together train one model together; `out` is needed then, and
     is a folder that they all can write. A run of the same recipe that is there goes on, be it by
     the only one that is left of them.
@@ -371,7 +432,7 @@ def train(
     graph, recipe = prepared(graph, recipe, preset=preset, settings=settings, start=origin)
     path = Path(out) if out is not None else RunFolder.free(graph.name, recipe.model.name)
     if is_launched() and out is None:
-        raise RunError("several processes train together, so they must be told where: give --out")
+        raise RunError("several processes train together, so they must be told where: give out")
 
     def create() -> None:
         if origin is not None:
@@ -387,16 +448,17 @@ def train(
         else:
             peers.first(create)
         if not begun or Run(path).result is None:
-            _train(RunFolder(path), recipe, graph, progress, begun, peers)
+            _train(RunFolder(path), recipe, graph, progress, begun, peers, callbacks)
         return _calibrate(Run(path), progress, peers)
 
 
 def _refuse_another(path: Path, recipe: Recipe) -> None:
     """Refuse a folder that holds the run of another recipe."""
-    if RunFolder(path).recipe() != recipe:
+    if not RunFolder(path).recipe().gives_same(recipe):
         RunFolder(path).refuse_taken()
 
 
+@checked()
 def merge(
     runs: Iterable[Run | Path | str],
     out: Path | str,
@@ -413,6 +475,7 @@ def merge(
     return _calibrate(Run(out), progress, ALONE)
 
 
+@checked(**_RECIPE)
 def prepared(
     graph: KnowledgeGraph | GraphSource,
     recipe: Recipe | None = None,
@@ -429,7 +492,7 @@ def prepared(
         recipe = Recipe.preset(preset or DEFAULT_PRESET)
     elif preset is not None:
         recipe = recipe.by_preset(preset)
-    recipe = recipe.with_values(settings or {})
+    recipe = recipe.with_values(settings or {}, "settings")
     if isinstance(graph, str | Path):
         recipe = recipe.with_values({"graph.source": str(graph)})
     if start is not None:
@@ -439,9 +502,11 @@ def prepared(
         graph = load_graph(graph, before=before, **recipe.graph.reading())
     recipe = filled(recipe, graph)
     check(recipe, graph, *spread())
+    check_installed(*recipe.train.trackers)
     return graph, settled(recipe, graph)
 
 
+@checked()
 def open_run(
     path: Path | str, *, labels: Path | str | None = None, language: str = DEFAULT_LANGUAGE
 ) -> Run:
@@ -457,11 +522,12 @@ def _train(
     progress: bool,
     restore: bool,
     peers: Peers,
+    callbacks: Iterable[Callback],
 ) -> None:
     progress = progress and peers.rank == 0
     shown = TrainingProgress(recipe.model.name, recipe.train.epochs) if progress else None
     with shown or nullcontext():
-        training = Training(recipe, graph, folder, shown, peers)
+        training = Training(recipe, graph, folder, shown, peers, callbacks)
         if restore:
             training.restore()
             stopping = training.stopping

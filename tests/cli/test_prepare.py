@@ -61,9 +61,9 @@ def test_progress_goes_to_standard_error(folder: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["triples.tsv", "--out", "ready"], "ready holds something already; choose another --out"),
+        (["triples.tsv", "--out", "ready"], "ready holds something already; choose another folder"),
         (["none.tsv", "--out", "new"], "'none.tsv' is neither a file or folder"),
-        (["triples.tsv", "--out", "new", "--memory", "few"], "--memory 'few' is no limit"),
+        (["triples.tsv", "--out", "new", "--memory", "few"], "memory 'few' is no limit"),
         (["triples.tsv", "--out", "new", "--memory", "1MB"], "preparing a graph needs"),
         (["triples.tsv", "--out", "triples.tsv/new"], "cannot be written"),
     ],

@@ -196,7 +196,7 @@ def test_mistakes_are_one_sentence_of_one_process(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.write_text("a file")
     _, err = ended(reltucker("train", path, "--processes", 2, "--out", run), 2)
-    assert err.strip() == f"error: {run} is a file; choose another --out"
+    assert err.strip() == f"error: {run} is a file; choose another path"
     other = train("families", preset="fast", settings={"train.epochs": 1}, out=tmp_path / "other")
     _, err = ended(reltucker("train", path, "--processes", 2, "--out", other.path), 2)
     assert err.startswith(f"error: {other.path} holds a run already")

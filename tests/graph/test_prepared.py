@@ -203,7 +203,7 @@ def test_a_taken_folder_is_refused_and_left_alone(tmp_path: Path) -> None:
     mine.mkdir()
     (mine / "train.npy").write_text("mine")
     for out in (taken, file, mine):
-        with pytest.raises(GraphError, match="holds something already; choose another --out"):
+        with pytest.raises(GraphError, match="holds something already; choose another folder"):
             prepare_graph(TRAIN, out)
     assert before == {path.name: path.read_bytes() for path in taken.iterdir()}
     assert [path.name for path in mine.iterdir()] == ["train.npy"]

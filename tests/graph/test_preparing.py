@@ -279,18 +279,18 @@ def test_a_file_that_was_cut_is_refused(tmp_path: Path, file: str) -> None:
 def test_too_little_memory_or_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "g.tsv"
     path.write_bytes(tsv(TRAIN))
-    with pytest.raises(GraphError, match=r"--memory 1MiB are 1 MiB, and preparing a graph needs"):
+    with pytest.raises(GraphError, match=r"memory 1MiB are 1 MiB, and preparing a graph needs"):
         prepare_graph(path, tmp_path / "out", memory="1MiB")
     with pytest.raises(RecipeError, match="no limit of memory"):
         prepare_graph(path, tmp_path / "out", memory="plenty")
     with monkeypatch.context() as patched:
         patched.setattr(Plan, "of", lambda *_: SMALL._replace(room=100))
-        with pytest.raises(GraphError, match=r"g.tsv has 3 triples, and to split .*raise --memory"):
+        with pytest.raises(GraphError, match=r"g.tsv has 3 triples, .*allow more memory"):
             prepare_graph(path, tmp_path / "out")
     with monkeypatch.context() as patched:
         usage = type("usage", (), {"free": 200})
         patched.setattr("shutil.disk_usage", lambda _: usage)
-        with pytest.raises(GraphError, match=r"its disk has 0.0 GiB left; choose another --out"):
+        with pytest.raises(GraphError, match=r"its disk has 0.0 GiB left; choose another folder"):
             prepare_graph(path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -203,8 +203,8 @@ def test_a_model_of_zeros_is_like_nothing() -> None:
     ("options", "message"),
     [
         ({"name": "e1", "top": 0}, "at least one"),
-        ({"name": "e1", "kind": "thing"}, "kind is entity or relation"),
-        ({"name": "e1", "by": "looks"}, "by is queries or embeddings"),
+        ({"name": "e1", "kind": "thing"}, "kind = 'thing': choose"),
+        ({"name": "e1", "by": "looks"}, "by = 'looks': choose"),
         ({"name": "e31"}, "stands in valid or test only"),
         ({"name": "e1", "kind": "relation"}, "no relation is called 'e1'"),
     ],

@@ -237,7 +237,7 @@ def test_what_cannot_be_merged_is_refused(
 def test_without_validation_triples_weights_must_be_given(tmp_path: Path) -> None:
     bare = random_graph(0, valid=0)
     paths = [fit(bare, tmp_path / name, name).path for name in ("distmult", "drt")]
-    with pytest.raises(GraphError, match=r"no validation triples.*--weights"):
+    with pytest.raises(GraphError, match=r"no validation triples.*as weights"):
         merge(paths, tmp_path / "merged", progress=False)
     merged = merge(paths, tmp_path / "merged", weights=[1, 1], progress=False)
     assert merged.result is not None

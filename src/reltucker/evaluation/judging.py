@@ -15,6 +15,12 @@ from reltucker.evaluation.ranking import rank_split, sampled
 from reltucker.graph import KnowledgeGraph, SplitName
 from reltucker.model import RelationalTucker, Sizes, sizes_of
 from reltucker.progress import track
+from reltucker.report import Column, Table
+from reltucker.report.notebook import card
+from reltucker.report.tables import Value
+
+SHOWN = 20
+"""Groups of a break-down that a notebook shows."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,31 @@ class Evaluation:
     metrics: dict[Protocol, Metrics]
     breakdown: tuple[Breakdown, list[dict[str, Any]]] | None = None
     classification: Classification | None = None
+
+    def __repr__(self) -> str:
+        seen = self.metrics["seen"]
+        figures = f"MRR {seen.mrr:.4f}, HITS@10 {seen.hits[10]:.4f}, {seen.queries:,} queries"
+        return f"Evaluation({self.model} on {self.split}, protocol seen: {figures})"
+
+    def _repr_html_(self) -> str:
+        sizes: dict[str, Value] = {
+            "d_e, d_r": f"{self.entity_dim:,}, {self.relation_dim:,}",
+            "effective parameters": self.sizes.effective_parameters,
+            "seconds": f"{self.seconds:.1f}",
+        }
+        if self.classification is not None:
+            sizes |= self.classification.to_dict()
+        formats = {"mrr": ".4f", "hits@1": ".4f", "hits@3": ".4f", "hits@10": ".4f"}
+        formats |= {"mean_rank": ",.1f", "queries": ",d"}
+        columns = [Column(name, name, spec) for name, spec in formats.items()]
+        rows = [{"protocol": p, **self.metrics[p].to_dict()} for p in PROTOCOLS]
+        tables = [Table("", [Column("protocol", "protocol"), *columns], rows)]
+        if self.breakdown is not None:
+            by, groups = self.breakdown
+            title = f"protocol seen, {min(SHOWN, len(groups))} of {len(groups)}; frame() has all"
+            rows = [{by: group.get("label", group[by]), **group["seen"]} for group in groups]
+            tables.append(Table(title, [Column(by, by), *columns], rows[:SHOWN]))
+        return card(f"Evaluation of {self.model} on {self.split}", sizes, tables=tables)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, as `reltucker evaluate --json` prints it."""

@@ -9,7 +9,7 @@ from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
 from reltucker.graph.loading import load_graph
 from reltucker.graph.prepared import is_prepared, verify_prepared
 from reltucker.graph.preparing import prepare_graph
-from reltucker.graph.sources import GraphSource, TripleSource, read_names
+from reltucker.graph.sources import GraphSource, TripleSource, frame_of, read_names
 from reltucker.graph.tables import NAME_LIST
 from reltucker.graph.vocabulary import Vocabulary
 
@@ -32,6 +32,7 @@ __all__ = [
     "Vocabulary",
     "describe_graph",
     "extend",
+    "frame_of",
     "is_prepared",
     "keep_splits",
     "load_graph",

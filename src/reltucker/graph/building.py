@@ -61,7 +61,7 @@ def build_graph(
         np.delete(part, rows, axis=0) if len(rows) else part for part, rows in parts
     )
     del triples
-    warn_of_overlap(name, counts, stacklevel=4)
+    warn_of_overlap(name, counts, stacklevel=5)
     if labels is None:
         known = in_language(pl.concat([table.labels for table in given]), language)
     else:

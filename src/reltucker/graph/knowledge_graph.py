@@ -11,16 +11,21 @@ import polars as pl
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
+from reltucker.arguments import check_choice
 from reltucker.atomic import write_with
 from reltucker.choices import SplitName as SplitName
 from reltucker.errors import GraphError
 from reltucker.graph.answers import COLUMNS, AnswerIndex, Direction, Keys
 from reltucker.graph.tables import POLARS_FAILURES
 from reltucker.graph.vocabulary import Vocabulary
+from reltucker.report.notebook import bars, card
 
 SPLITS: tuple[SplitName, ...] = get_args(SplitName)
 
 Triples = npt.NDArray[np.int32]
+
+COUNTED = 2_000_000
+"""Up to so many triples a notebook counts those of each relation."""
 
 _DAMAGE: tuple[type[BaseException], ...] = (*POLARS_FAILURES, SafetensorError, KeyError)
 
@@ -47,8 +52,26 @@ class KnowledgeGraph:
     _indexes: dict[Direction, AnswerIndex] = field(default_factory=dict, init=False, repr=False)
     _pairs: dict[Direction, Keys] = field(default_factory=dict, init=False, repr=False)
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}={size}" for name, size in self._sizes().items())
+        return f"KnowledgeGraph({self.name!r}, {sizes})"
+
+    def _repr_html_(self) -> str:
+        counts, caption = {}, "training triples of the most frequent relations"
+        if len(self.train) <= COUNTED:
+            times = np.bincount(self.train[:, 1], minlength=self.seen_relations)
+            most = np.argsort(-times, kind="stable")[:6].tolist()
+            counts = {self.relations.label(k): int(times[k]) for k in most if times[k]}
+        return card(f"Graph {self.name}", self._sizes(), bars(counts), caption)
+
+    def _sizes(self) -> dict[str, int]:
+        """What is shown of a graph, without a look at its triples."""
+        sizes = {"entities": len(self.entities), "relations": len(self.relations)}
+        return sizes | {split: len(self.split(split)) for split in SPLITS}
+
     def split(self, name: SplitName) -> Triples:
         """The triples of one split."""
+        check_choice("split", name, SPLITS)
         return {"train": self.train, "valid": self.valid, "test": self.test}[name]
 
     def answers(self, direction: Direction) -> AnswerIndex:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
+from reltucker.arguments import checked
 from reltucker.errors import GraphError
 from reltucker.graph.building import build_graph
 from reltucker.graph.catalog import ENTRIES, suggestion
@@ -23,6 +24,7 @@ from reltucker.graph.sources import (
 )
 
 
+@checked()
 def load_graph(
     source: GraphSource,
     *,

@@ -102,7 +102,7 @@ def is_prepared(folder: Path) -> bool:
 def filling(folder: Path) -> Iterator[Path]:
     """Take a folder and give a scratch folder in it; when the body fails, nothing is left."""
     if not _is_free(folder):
-        raise GraphError(f"{folder} holds something already; choose another --out, or remove it")
+        raise GraphError(f"{folder} holds something already; choose another folder, or remove it")
     is_new = not folder.exists()
     lock = FileLock(folder / MARK)
     try:
@@ -110,7 +110,7 @@ def filling(folder: Path) -> Iterator[Path]:
         lock.acquire(timeout=0)
     except Timeout:
         raise GraphError(
-            f"another process prepares a graph in {folder}; wait for it or choose another --out"
+            f"another process prepares a graph in {folder}; wait for it or choose another folder"
         ) from None
     except OSError as cause:
         raise GraphError(_cannot_write(folder, cause)) from cause
@@ -155,7 +155,7 @@ def _clear(folder: Path) -> None:
 
 def _cannot_write(folder: Path, cause: Exception) -> str:
     reason = (str(cause).splitlines() or [type(cause).__name__])[0]
-    return f"{folder} cannot be written ({reason}); make room or choose another --out"
+    return f"{folder} cannot be written ({reason}); make room or choose another folder"
 
 
 def write_manifest(folder: Path, facts: Facts) -> None:

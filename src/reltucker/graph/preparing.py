@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from reltucker.arguments import checked
 from reltucker.atomic import write_with
 from reltucker.errors import GraphError
 from reltucker.graph.arrays import Array, blocks, growing, mapped
@@ -81,6 +82,7 @@ class Plan(NamedTuple):
         return cls(room, min(max(room // 16, PIECE), 256 << 20), parts, room // 96)
 
 
+@checked()
 def prepare_graph(
     source: GraphSource,
     out: str | PathLike[str],
@@ -99,7 +101,7 @@ def prepare_graph(
     folder, limit = Path(out), memory_limit(memory)
     if limit < LEAST:
         raise GraphError(
-            f"--memory {memory} are {limit / 2**20:,.0f} MiB, and preparing a graph needs "
+            f"memory {memory} are {limit / 2**20:,.0f} MiB, and preparing a graph needs "
             f"{LEAST >> 20} MiB; raise it"
         )
     sources = _Sources.of(source)
@@ -112,7 +114,7 @@ def prepare_graph(
             known = None if file is None else read_labels(file, language)
             writer = _Writer(folder, scratch, Plan.of(limit, sources.files.values()), progress)
             facts = writer.stream(sources, known, seed)
-            warn_of_overlap(facts.name, Counter(facts.counts), stacklevel=3)
+            warn_of_overlap(facts.name, Counter(facts.counts), stacklevel=4)
         shutil.rmtree(scratch)
         write_manifest(folder, facts)
     return open_prepared(folder)
@@ -242,14 +244,14 @@ class _Writer:
         if need > free:
             raise GraphError(
                 f"{self.folder} needs about {need / 2**30:,.1f} GiB for {triples:,} triples, and "
-                f"its disk has {free / 2**30:,.1f} GiB left; choose another --out"
+                f"its disk has {free / 2**30:,.1f} GiB left; choose another folder"
             )
         if sources.is_single and BYTES_TO_SPLIT * triples > self.plan.room:
             need = BYTES_TO_SPLIT * triples + OWN
             raise GraphError(
                 f"{sources.files['train']} has {triples:,} triples, and to split them 80/10/10 "
-                f"takes {need / 2**30:,.1f} GiB of memory; raise --memory, or give a folder with "
-                "train, valid and test"
+                f"takes {need / 2**30:,.1f} GiB of memory; allow more memory, or give a folder "
+                "with train, valid and test"
             )
 
     def _write_ids(self, names: list[NameNumbers], batches: list[_Batch]) -> None:

@@ -1,7 +1,7 @@
 """Where triples and labels come from: files of every format, folders, frames and rows."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -138,17 +138,28 @@ def read_splits(source: Mapping[SplitName, TripleSource]) -> dict[SplitName, Nam
 
 def read_rows(source: pl.DataFrame | Iterable[Any], origin: str = "the given triples") -> NameTable:
     """The table of a polars or pandas frame, or of triples one by one."""
+    frame = frame_of(source, origin)
+    if frame is None:
+        frame = _frame(TRIPLES, _columns_of(source, origin), origin)
+    return from_frame(frame, TRIPLES, origin)
+
+
+def frame_of(source: Any, origin: str) -> pl.DataFrame | None:
+    """A polars or pandas frame as one of polars; None for anything else."""
     if isinstance(source, pl.DataFrame):
-        return from_frame(source, TRIPLES, origin)
+        return source
     pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(source, pandas.DataFrame):
-        # Through lists, because polars' own conversion needs pyarrow.
-        names = tuple(map(str, source.columns))
-        columns = source.astype(object).where(source.notna(), None).to_numpy().T.tolist()
-        if len(set(names)) < len(names):
-            raise GraphError(f"{origin} have two columns of one name; rename one of them")
-    else:
-        names, columns = TRIPLES, _columns_of(source, origin)
+    if pandas is None or not isinstance(source, pandas.DataFrame):
+        return None
+    # Through lists, because polars' own conversion needs pyarrow.
+    names = tuple(map(str, source.columns))
+    if len(set(names)) < len(names):
+        raise GraphError(f"{origin} have two columns of one name; rename one of them")
+    columns = source.astype(object).where(source.notna(), None).to_numpy().T.tolist()
+    return _frame(names, columns, origin)
+
+
+def _frame(names: Sequence[str], columns: Iterable[list[Any]], origin: str) -> pl.DataFrame:
     series = []
     for name, values in zip(names, columns, strict=True):
         try:
@@ -158,7 +169,7 @@ def read_rows(source: pl.DataFrame | Iterable[Any], origin: str = "the given tri
                 f"{origin}, column {name!r} mixes kinds of values; names must be all strings or "
                 "all integers"
             ) from cause
-    return from_frame(pl.DataFrame(series), TRIPLES, origin)
+    return pl.DataFrame(series)
 
 
 def _columns_of(source: Iterable[Any], origin: str) -> list[list[Any]]:

@@ -24,6 +24,10 @@ class Vocabulary:
         self.labels = None if labels is None else pl.Series("label", labels, dtype=pl.String)
         self.kind = kind
 
+    def __repr__(self) -> str:
+        some = ", ".join(repr(name[:40]) for name in self.names[:3])
+        return f"Vocabulary({len(self):,} of kind {self.kind}: {some}{', ...' * (len(self) > 3)})"
+
     def __len__(self) -> int:
         return len(self.names)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from reltucker.kernels import Dropout, apply_dropout
 
@@ -17,6 +18,7 @@ class _Dropped(torch.autograd.Function):
         return apply_dropout(x, dropout)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         return apply_dropout(gradient.contiguous(), ctx.dropout), None
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from reltucker.kernels import gated_backward, gated_forward, has_loops
 
@@ -78,6 +79,7 @@ class _Gated(torch.autograd.Function):
         return values * gates, distribution.active_probability(locations).sum()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor, penalty: Tensor) -> tuple[Tensor | None, ...]:
         key, distribution = ctx.key, ctx.distribution
         if distribution.has_gate_loops(gradient):

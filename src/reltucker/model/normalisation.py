@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from reltucker.peers import ALONE, Peers
 
@@ -115,6 +116,7 @@ class _Standardised(torch.autograd.Function):
         return standard, mean, variance
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         standard, inverse = ctx.saved_tensors
         sums = torch.stack([gradient.sum(dim=0), (gradient * standard).sum(dim=0)])

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from reltucker.errors import ReltuckerError
 from reltucker.graph import Direction
 from reltucker.model.arrangement import Arrangement
 from reltucker.model.cores import Core
@@ -14,6 +15,11 @@ from reltucker.model.dropout import NO_DROPOUT, QueryDropout, dropped
 from reltucker.model.initial import Initial, draw_rows, drawing
 from reltucker.model.normalisation import QueryNorm
 from reltucker.peers import ALONE, Peers
+from reltucker.report.notebook import card, matrix_picture
+from reltucker.report.tables import Value
+
+DRAWN = 20_000_000
+"""Up to so many entries a notebook reads to draw a mixing matrix."""
 
 
 class RelationalTucker(nn.Module):
@@ -204,6 +210,68 @@ class RelationalTucker(nn.Module):
     def candidates(self, direction: Direction) -> Tensor:
         """What queries of this direction are multiplied with: E, or R for relations."""
         return self.R.detach()[: self.relations] if direction == "relation" else self.E.detach()
+
+    def extra_repr(self) -> str:
+        """The sizes, as torch shows modules."""
+        sizes = f"entities={self.entities}, relations={self.relations}"
+        return f"{sizes}, reciprocal={self.reciprocal}"
+
+    def _repr_html_(self) -> str:
+        core = self.core
+        figures: dict[str, Value] = {
+            "entities": self.entities,
+            "relations": self.relations,
+            "d_e, d_r": f"{core.entity_dim:,}, {core.relation_dim:,}",
+            "reciprocal relations": self.reciprocal,
+            "batch normalisation": self.norm is not None,
+            "parameters": sum(p.numel() for p in self.parameters()),
+            "of the core": sum(p.numel() for p in core.parameters()),
+            "numbers": f"{str(self.E.dtype).removeprefix('torch.')}, {self.E.device}",
+        }
+        work = core.entity_dim**2 * (1 if core.learns == "nothing" else core.relation_dim)
+        picture = None
+        if work <= DRAWN and self.relations and self.E.device.type != "meta":
+            picture = matrix_picture(self.mixing_matrix(0).cpu().numpy())
+        caption = "strength of the entries of the first M_k"
+        return card(f"Relational Tucker model: {core.title}", figures, picture, caption)
+
+    def forward(self, triples: Tensor) -> Tensor:
+        """s_ijk = e_i^T M_k e_j for triples (..., 3) of ids (i, k, j) to (...), differentiable once
+        for E, R, the core and the normalisation, which is over all given triples in training.
+
+        In training the gates of a core that has them are drawn anew by torch's generator, and
+        `core.penalty` is that of these gates. Dropout is not the model's.
+        """
+        self._check(triples)
+        i, k, j = triples.reshape(-1, 3).long().unbind(dim=1)
+        if not len(i):
+            return self.E[i].sum(dim=1).view(triples.shape[:-1])
+        if self.training:
+            self.core.begin_step(int(torch.randint(2**62, ())))
+        arrangement = self.arrange(k, torch.zeros_like(k, dtype=torch.bool))
+        rows = self.R[arrangement.relations]
+        queries = self.ask(arrangement, self.E[i[arrangement.order]], rows)
+        scores = (queries * self.E[j[arrangement.order]]).sum(dim=1)
+        return arrangement.undone(scores).view(triples.shape[:-1])
+
+    def _check(self, triples: Tensor) -> None:
+        """Refuse what are no triples of ids; the loops below would not notice."""
+        if not isinstance(triples, Tensor):
+            raise ReltuckerError(
+                f"the model takes a tensor of ids, not a {type(triples).__name__}; "
+                "torch.tensor makes one of a list"
+            )
+        if triples.dim() == 0 or triples.shape[-1] != 3 or triples.is_floating_point():
+            raise ReltuckerError(
+                f"the model takes integers (..., 3), the ids of subject, relation and object, not "
+                f"{str(triples.dtype).removeprefix('torch.')} of the shape {tuple(triples.shape)}"
+            )
+        sizes = triples.new_tensor([len(self.E), self.relations, len(self.E)], dtype=torch.long)
+        if bool(((triples < 0) | (triples >= sizes)).any()):
+            raise ReltuckerError(
+                f"the model has {len(self.E):,} entities and {self.relations:,} relations, "
+                "numbered from 0, and a triple has another id"
+            )
 
     @torch.no_grad()
     def score(self, triples: Tensor) -> Tensor:

@@ -92,7 +92,7 @@ def trained(
 ) -> dict[str, Any]:
     """The result of the run in a folder: it is begun, goes on from its checkpoint, or had ended."""
     folder, recipe = RunFolder(path), settled(recipe, graph)
-    if not folder.exists() or folder.recipe() != recipe:
+    if not folder.exists() or not folder.recipe().gives_same(recipe):
         folder = RunFolder.create(path, recipe, graph)
     result = folder.result()
     if result is None:

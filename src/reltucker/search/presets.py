@@ -308,7 +308,7 @@ def graph_and_recipe(
             recipe = recipe.on(graph)
         if preset is not None:
             recipe = recipe.by_preset(preset)
-    recipe = recipe.with_values(values).changed(assignments)
+    recipe = recipe.with_values(values, "option").changed(assignments, "--set")
     if recipe.graph.source is None:
         raise RecipeError(f"{path}: graph.source is missing; name a catalog entry, file or folder")
     return recipe.graph.source, recipe

@@ -184,7 +184,7 @@ def recipe_and_space(
         recipe = recipe if graph is None else recipe.on(graph)
     elif graph is not None:
         raise RecipeError(f"--graph {graph}: it is for a file (.toml), and {argument} is a graph")
-    recipe = recipe.with_values(dict(values)).changed(assignments)
+    recipe = recipe.with_values(dict(values), "option").changed(assignments, "--set")
     if recipe.graph.source is None:
         raise RecipeError(
             f"{argument}: graph.source is missing; name a catalog entry, file or folder"

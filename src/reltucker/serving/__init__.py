@@ -3,9 +3,9 @@
 from reltucker.serving.candidates import Limits, limits_of
 from reltucker.serving.discovery import discover
 from reltucker.serving.explanation import Explanation, ScoreParts, explain, score_parts
-from reltucker.serving.export import FORMATS, ExportFormat, export_embeddings
+from reltucker.serving.export import FORMATS, Embeddings, ExportFormat, export_embeddings
 from reltucker.serving.naming import POSITIONS, find_id, parse_triples
-from reltucker.serving.prediction import UNKNOWN, Question, answer, parse_question
+from reltucker.serving.prediction import UNKNOWN, Question, answer, parse_question, parse_questions
 from reltucker.serving.relation_links import relation_links
 from reltucker.serving.scoring import probabilities, score_triples
 from reltucker.serving.similarity import duplicates, similar
@@ -14,6 +14,7 @@ __all__ = [
     "FORMATS",
     "POSITIONS",
     "UNKNOWN",
+    "Embeddings",
     "Explanation",
     "ExportFormat",
     "Limits",
@@ -27,6 +28,7 @@ __all__ = [
     "find_id",
     "limits_of",
     "parse_question",
+    "parse_questions",
     "parse_triples",
     "probabilities",
     "relation_links",

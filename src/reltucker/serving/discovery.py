@@ -9,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 import torch
 
+from reltucker.arguments import check_count
 from reltucker.errors import ReltuckerError, ScoreError
 from reltucker.evaluation import Calibration, plausibilities
 from reltucker.graph import Direction, KnowledgeGraph
@@ -107,14 +108,13 @@ def discover(
     `watch` is told after every block how many facts of how many were looked at; what it raises ends
     the work.
     """
-    if top < 1:
-        raise ReltuckerError(f"--top {top}: ask for at least one fact")
+    check_count("top", top, "fact")
     if min_probability is not None and not 0 <= min_probability <= 1:
-        raise ReltuckerError(f"--min-probability {min_probability}: give a number from 0 to 1")
+        raise ReltuckerError(f"min_probability = {min_probability}: give a number from 0 to 1")
     if min_probability is not None and calibration is None:
         raise ReltuckerError(
-            "--min-probability needs a calibration, which this run does not have; make one with "
-            "`reltucker calibrate RUN`"
+            "a minimal probability needs a calibration, which this run does not have; make one "
+            "with `reltucker calibrate RUN` or run.calibrate()"
         )
     areas = dict(_areas(graph, relations, entities, anywhere))
     total = sum(area.size for parts in areas.values() for area in parts)

@@ -9,7 +9,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from reltucker.errors import ReltuckerError
+from reltucker.arguments import check_count
 from reltucker.evaluation import Calibration
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import RelationalTucker
@@ -98,8 +98,7 @@ def explain(
     calibration: Calibration | None = None,
 ) -> Explanation:
     """Explain a triple (i, k, j) of ids with its `top` strongest parts and facts."""
-    if top < 1:
-        raise ReltuckerError(f"--top {top}: ask for at least one part")
+    check_count("top", top, "part")
     ids = torch.tensor([triple], device=model.E.device)
     ways: tuple[Way, ...] = ("object", "subject") if model.reciprocal else ("object",)
     asked = [score_parts(model, triple, way, top=top) for way in ways]

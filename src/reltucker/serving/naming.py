@@ -5,7 +5,7 @@ from os import PathLike
 import numpy as np
 import numpy.typing as npt
 
-from reltucker.errors import NameNotFoundError
+from reltucker.errors import NameNotFoundError, ReltuckerError
 from reltucker.graph import Direction, KnowledgeGraph, TripleSource, Vocabulary, read_names
 
 POSITIONS: tuple[Direction, ...] = ("subject", "relation", "object")
@@ -41,6 +41,10 @@ def parse_triples(
 
 def find_id(graph: KnowledgeGraph, position: Direction, text: str, *, unseen: bool = False) -> int:
     """The id of one name or label at a position of a triple."""
+    if not isinstance(text, str):
+        raise ReltuckerError(
+            f"the {position} {str(text)[:80]!r} is of type {type(text).__name__}; give a name"
+        )
     vocabulary, seen = _names_of(graph, position)
     number = vocabulary.find(text)
     if number >= seen and not unseen:

@@ -1,15 +1,25 @@
 """Ranked answers to questions such as (Alma, mother, ?), with names."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
 
+from reltucker.arguments import check_count
 from reltucker.errors import ReltuckerError, ScoreError
 from reltucker.evaluation import Calibration
-from reltucker.graph import COLUMNS, Direction, KnowledgeGraph
+from reltucker.graph import (
+    COLUMNS,
+    Direction,
+    KnowledgeGraph,
+    TripleSource,
+    frame_of,
+    read_names,
+)
 from reltucker.kernels import new_scores, scores_into
 from reltucker.model import RelationalTucker
 from reltucker.peers import ALONE
@@ -48,17 +58,49 @@ def parse_question(
 ) -> Question:
     """Names or labels to a question; `?` or None stands for what is asked for."""
     texts = [UNKNOWN if text is None else text for text in (subject, relation, object_)]
-    if texts.count(UNKNOWN) != 1:
-        got = " ".join(UNKNOWN if text == UNKNOWN else repr(text[:80]) for text in texts)
+    asked = [isinstance(text, str) and text == UNKNOWN for text in texts]
+    if sum(asked) != 1:
+        got = " ".join(UNKNOWN if text == UNKNOWN else repr(str(text)[:80]) for text in texts)
         raise ReltuckerError(
             "ask for exactly one of subject, relation and object with '?', for example: "
             f"SUBJECT RELATION '?' (got {got}); `score` judges whole triples"
         )
-    direction = POSITIONS[texts.index(UNKNOWN)]
+    direction = POSITIONS[asked.index(True)]
     first, second = (
         find_id(graph, POSITIONS[position], texts[position]) for position in COLUMNS[direction][:2]
     )
     return Question(direction, first, second)
+
+
+def parse_questions(graph: KnowledgeGraph, questions: TripleSource) -> list[Question]:
+    """Questions of rows (subject, relation, object) one by one, of a polars or pandas frame, or of
+    a file. In a frame, null stands for what is asked for too, and a missing column for it in every
+    row."""
+    parsed: list[Question] = []
+    for number, row in enumerate(_rows(questions), start=1):
+        try:
+            if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 3:
+                raise ReltuckerError(
+                    f"give (subject, relation, object), one of them '?', not {str(row)[:80]!r}"
+                )
+            parsed.append(parse_question(graph, *row))
+        except ReltuckerError as error:
+            raise type(error)(f"question {number}: {error}") from None
+    return parsed
+
+
+def _rows(questions: TripleSource) -> Iterable[Any]:
+    if isinstance(questions, str | PathLike):
+        return read_names(questions).iter_rows()
+    frame = frame_of(questions, "the given questions")
+    if frame is None:
+        return questions.tolist() if isinstance(questions, np.ndarray) else questions
+    missing = set(POSITIONS) - {column.lower() for column in frame.columns}
+    if len(missing) == 1:
+        frame = frame.with_columns(pl.lit(UNKNOWN).alias(missing.pop()))
+    asked = [c for c in frame.columns if frame[c].null_count() and not frame[c].dtype.is_nested()]
+    frame = frame.with_columns(pl.col(asked).cast(pl.String).fill_null(UNKNOWN))
+    return read_names(frame).iter_rows()
 
 
 @torch.no_grad()
@@ -82,8 +124,7 @@ def answer(
     ...), rank, subject, relation, object (names), answer and label of the candidate, score,
     probability (null without a calibration), known.
     """
-    if top < 1:
-        raise ReltuckerError(f"--top {top}: ask for at least one answer")
+    check_count("top", top, "answer")
     frames = [pl.DataFrame(schema=SCHEMA)]
     device = model.E.device
     for direction in sorted({question.direction for question in questions}):

@@ -10,8 +10,9 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from reltucker.arguments import check_choice, check_count
 from reltucker.choices import Alikeness, NameKind
-from reltucker.errors import ReltuckerError, ScoreError
+from reltucker.errors import ScoreError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import RelationalTucker
 from reltucker.progress import track
@@ -37,10 +38,9 @@ def similar(
 
     Columns: rank, name, label, similarity (from -1 to 1; 1 is the same).
     """
-    if top < 1:
-        raise ReltuckerError(f"--top {top}: ask for at least one")
-    if kind not in get_args(NameKind) or by not in get_args(Alikeness):
-        raise ReltuckerError("similar: kind is entity or relation, by is queries or embeddings")
+    check_choice("kind", kind, get_args(NameKind))
+    check_choice("by", by, get_args(Alikeness))
+    check_count("top", top, kind)
     number = find_id(graph, "relation" if kind == "relation" else "object", name)
     if kind == "entity":
         vocabulary, profiles = graph.entities, entity_profiles(model, graph, by)
@@ -76,8 +76,7 @@ def duplicates(
     likely duplicates. Columns: rank, first, second (names), similarity, shared (the share of the
     known facts of either one that both have). `watch` is called after every block; what it raises
     ends the work."""
-    if top < 1:
-        raise ReltuckerError(f"--top {top}: ask for at least one pair")
+    check_count("top", top, "pair")
     profiles = entity_profiles(model, graph, by)
     size = len(profiles)
     block = rows_at_once(size, profiles.shape[1])

@@ -73,7 +73,7 @@ def demonstrate(
         _, recipe = prepared(graph, recipe)
         if (out / name).exists():  # what an earlier demonstration left goes, and nothing else
             earlier = RunFolder(out / name)
-            if not earlier.exists() or earlier.recipe() != recipe:
+            if not earlier.exists() or not earlier.recipe().gives_same(recipe):
                 raise RunError(
                     f"{earlier.path} exists and is not a run of the demo; choose another --out"
                 )

@@ -121,7 +121,8 @@ def plan_study(
     """
     models, sizes = list(dict.fromkeys(models)), sorted(set(sizes))
     given = dict(values or {})
-    first = Recipe().with_values({"graph.source": source, **given}).changed(assignments)
+    first = Recipe().with_values({"graph.source": source, **given}, "option")
+    first = first.changed(assignments, "--set")
     for model in models:
         first.with_values({"model.name": model}, "--models")
     wanted: dict[str, dict[str, Any]] = {

@@ -8,6 +8,7 @@ from reltucker.training.recipe import GraphSettings, ModelSettings, Recipe, Trai
 from reltucker.training.run_folder import BEST, CHECKPOINT, RESULT, START, RunFolder
 from reltucker.training.setup import build_model, check, choose_device, settled, trained_model
 from reltucker.training.starting import save_start, starting_recipe
+from reltucker.training.trackers import Callback, check_installed
 from reltucker.training.weighting import score_spread
 from reltucker.training.work import epoch_seconds, ranking_seconds
 
@@ -16,6 +17,7 @@ __all__ = [
     "CHECKPOINT",
     "RESULT",
     "START",
+    "Callback",
     "Enough",
     "GraphSettings",
     "ModelSettings",
@@ -28,6 +30,7 @@ __all__ = [
     "add_to_run",
     "build_model",
     "check",
+    "check_installed",
     "choose_device",
     "epoch_seconds",
     "fold_in",

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import torch
@@ -23,6 +24,7 @@ from reltucker.training.setup import build_model, check, choose_device, settled
 from reltucker.training.starting import start
 from reltucker.training.stopping import EarlyStopping
 from reltucker.training.threads import limited_threads, threads_for
+from reltucker.training.trackers import TRACKERS, Callback, Callbacks
 from reltucker.training.validation import Validation
 
 
@@ -50,6 +52,7 @@ class Training:
         folder: RunFolder,
         watcher: Watcher | None,
         peers: Peers = ALONE,
+        callbacks: Iterable[Callback] = (),
     ) -> None:
         check(recipe, graph, peers.size, peers.here)
         self.recipe = recipe = settled(recipe, graph)
@@ -58,6 +61,8 @@ class Training:
         self.watcher = watcher
         self.peers = peers
         settings = recipe.train
+        told = [*(TRACKERS[name]() for name in settings.trackers), *callbacks]
+        self.callbacks = Callbacks(told if peers.rank == 0 else ())
         device = choose_device(settings.device)
         keep_freed_memory()
         self.generator = torch.Generator().manual_seed(settings.seed)
@@ -82,12 +87,19 @@ class Training:
 
     def run(self) -> dict[str, Any]:
         """Train to the end; returns what result.json holds."""
-        with limited_threads(self.threads):
-            try:
-                self._run_epochs()
-            except Enough:
-                return self._end_early()
-            return self._finish()
+        result = None
+        self.callbacks.tell("begin", self.folder.path, self.recipe, self.epoch)
+        try:
+            with limited_threads(self.threads):
+                try:
+                    self._run_epochs()
+                except Enough:
+                    result = self._end_early()
+                else:
+                    result = self._finish()
+            return result
+        finally:
+            self.callbacks.tell("end", result)
 
     def _run_epochs(self) -> None:
         settings = self.recipe.train
@@ -120,6 +132,7 @@ class Training:
         }
         if self.peers.rank == 0:
             self.folder.append_epoch(record)
+        self.callbacks.tell("epoch", record)
         if self.watcher is not None:
             self.watcher.epoch(record)
 

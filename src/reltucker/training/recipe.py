@@ -2,7 +2,7 @@
 
 import difflib
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -11,17 +11,20 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
+from reltucker.arguments import checked
 from reltucker.atomic import write_text
-from reltucker.choices import PresetName
+from reltucker.choices import PresetName, TrackerName
 from reltucker.errors import RecipeError
 from reltucker.kernels import Precision
 from reltucker.model import CORES
+from reltucker.report.notebook import card
 from reltucker.training.objectives import OBJECTIVES, REGULARIZERS, Objective
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -183,9 +186,19 @@ class TrainSettings(_Settings):
         20.0, ge=0, description="write the resumable state at most this often"
     )
 
+    trackers: list[TrackerName] = Field(
+        [], description="who is told of every epoch: tensorboard, mlflow, wandb; no figure changes"
+    )
     peer_seconds: float = Field(
         600.0, gt=0, le=1e6, description="several processes: how long to wait for one that hangs"
     )
+
+    @field_validator("trackers", mode="before")
+    @classmethod
+    def _listed(cls, names: Any) -> Any:
+        """Each once; a text may name several, with commas between them."""
+        names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+        return list(dict.fromkeys(names)) if isinstance(names, list | tuple) else names
 
     @field_validator("objective", "regularizer")
     @classmethod
@@ -210,18 +223,26 @@ class Recipe(_Settings):
     core: dict[str, Any] = Field({}, description="options of the chosen core, as it declares them")
     train: TrainSettings = TrainSettings()
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if self.is_open:  # what is set may fit to what the preset will choose
-            return self
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explained(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            recipe = validate(values)
+        except ValidationError as error:
+            raise RecipeError(_explain(cls, error)) from None
+        if not recipe.is_open:  # else what is set may fit to what the preset will choose
+            recipe._check_together()
+        return recipe
+
+    def _check_together(self) -> None:
         if self.model.batch_norm and not self.model.reciprocal:
-            raise ValueError("model.batch_norm needs model.reciprocal = true")
+            raise RecipeError("model.batch_norm needs model.reciprocal = true")
         if (self.train.regularizer == "none") != (self.train.regularizer_weight == 0.0):
-            raise ValueError("train.regularizer and train.regularizer_weight go together")
+            raise RecipeError("train.regularizer and train.regularizer_weight go together")
         options = CORES[self.model.name].Options
         for option in self.core:
             if option not in options.model_fields:
-                raise ValueError(
+                raise RecipeError(
                     f"core.{option}: {self.model.name} has no such option; leave it out"
                 )
         try:
@@ -229,18 +250,30 @@ class Recipe(_Settings):
         except ValidationError as error:
             explained = _explain(options, error)
             separator = ": " if explained.startswith("there is no") else "."
-            raise ValueError(f"core{separator}{explained}") from None
-        return self
+            raise RecipeError(f"core{separator}{explained}") from None
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """What differs from the defaults, by dotted key."""
+        default = Recipe.model_construct()
+        for section, values in self.model_dump().items():
+            for key, value in values.items():
+                if value != default.value(f"{section}.{key}"):
+                    yield f"{section}.{key}", value
+
+    def _repr_html_(self) -> str:
+        figures = {key: repr(value) for key, value in self.__repr_args__()}
+        return card("Recipe, what is not the default", figures, code=self.to_toml())
 
     @classmethod
     def of(cls, values: dict[str, Any], source: str = "recipe") -> Self:
         """A recipe from nested dictionaries; `source` is named in errors."""
         try:
             return cls.model_validate(values)
-        except ValidationError as error:
-            raise RecipeError(f"{source}: {_explain(cls, error)}") from None
+        except RecipeError as error:
+            raise RecipeError(f"{source}: {error}") from None
 
     @classmethod
+    @checked()
     def load(cls, path: Path | str, *, of_run: bool = False) -> Self:
         """A recipe from a TOML file; in that `of_run`, settings that no longer exist are passed
         over, so that what was trained with them can still be used."""
@@ -278,6 +311,11 @@ class Recipe(_Settings):
         sections = self.model_dump(exclude_unset=True).items()
         return {f"{name}.{key}": value for name, part in sections for key, value in part.items()}
 
+    def gives_same(self, other: "Recipe") -> bool:
+        """Whether both give the same figures: trackers look on."""
+        here, there = (each.with_values({"train.trackers": []}) for each in (self, other))
+        return here == there
+
     def value(self, key: str) -> Any:
         """The value of a dotted key such as `train.epochs`; None where there is none."""
         section, _, name = key.partition(".")
@@ -292,11 +330,12 @@ class Recipe(_Settings):
         """Write the full recipe as TOML."""
         write_text(path, self.to_toml())
 
-    def with_values(self, changes: dict[str, Any], source: str = "option") -> Self:
+    @checked()
+    def with_values(self, changes: dict[str, Any], source: str = "settings") -> Self:
         """The recipe with other values for dotted keys such as `train.epochs`."""
         values = self.model_dump(exclude_unset=True)
         for key, value in changes.items():
-            *sections, last = key.split(".")
+            *sections, last = str(key).split(".")
             table = values
             for section in sections:
                 table = table.setdefault(section, {})
@@ -320,17 +359,18 @@ class Recipe(_Settings):
         }
         return self.with_values(beside)
 
-    def changed(self, assignments: Iterable[str]) -> Self:
+    @checked()
+    def changed(self, assignments: Iterable[str], source: str = "settings") -> Self:
         """The recipe after assignments such as `train.learning_rate=0.05`, values as in TOML."""
         changes = {}
         for assignment in assignments:
             key, equals, text = assignment.partition("=")
             if not equals:
                 raise RecipeError(
-                    f"--set {assignment}: write it as KEY=VALUE, for example train.epochs=20"
+                    f"{source} {assignment}: write it as KEY=VALUE, for example train.epochs=20"
                 )
             changes[key.strip()] = _toml_value(text.strip())
-        return self.with_values(changes, "--set")
+        return self.with_values(changes, source)
 
 
 def refuse_idle(recipe: Recipe) -> None:
@@ -380,6 +420,8 @@ def _explain(recipe: type[BaseModel], error: ValidationError) -> str:
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error" and isinstance(first["input"], dict):
         return reason  # of settings that do not go together; it names them
+    if not path:
+        return f"a {type(first['input']).__name__} is no recipe; give a dict of sections"
     return f"{key} = {first['input']!r}: {reason[:1].lower()}{reason[1:]}"
 
 

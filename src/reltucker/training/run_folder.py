@@ -85,10 +85,10 @@ class RunFolder:
         if self.exists():
             raise RunError(
                 f"{self.path} holds a run already; resume it with `reltucker resume "
-                f"{self.path}`, or choose another --out"
+                f"{self.path}`, or choose another folder"
             )
         if self.path.exists() and not self.path.is_dir():
-            raise RunError(f"{self.path} is a file; choose another --out")
+            raise RunError(f"{self.path} is a file; choose another path")
 
     def exists(self) -> bool:
         """Whether the folder holds a run."""

@@ -38,7 +38,7 @@ def choose_weights(
     if not is_possible(graph):
         raise GraphError(
             f"{graph.name} has no validation triples whose entities and relation occur in train, "
-            "by which weights could be chosen; give them by --weights"
+            "by which weights could be chosen; give them as weights"
         )
     triples = sampled(graph.valid[graph.is_seen(graph.valid)], SAMPLE)
     equal = 1.0 / np.array([score_spread(model, triples) for model in models])

@@ -51,6 +51,10 @@ class Core(nn.Module, ABC):
     ) -> Self:
         """The core for a recipe's sizes and options and a graph with so many relations."""
 
+    def extra_repr(self) -> str:
+        """The sizes, as torch shows modules."""
+        return f"entity_dim={self.entity_dim}, relation_dim={self.relation_dim}"
+
     # -- the three questions --------------------------------------------------------------------
 
     @abstractmethod

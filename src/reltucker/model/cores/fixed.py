@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from reltucker.errors import RecipeError
 from reltucker.kernels import Dropout, add_rows, contract
@@ -163,6 +164,7 @@ class _Queries(torch.autograd.Function):
         return _joined((core.left, x, r), (core.right, s, y))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         relations, given = ctx.saved_tensors
         core: RowCore = ctx.core
@@ -181,6 +183,7 @@ class _RelationQueries(torch.autograd.Function):
         return core.between(subjects, objects)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         subjects, objects = ctx.saved_tensors
         core: RowCore = ctx.core

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from reltucker.kernels import (
     Dropout,
@@ -47,6 +48,7 @@ class _Queries(torch.autograd.Function):
         return grouped_products(matrices, given, starts)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         matrices, given, starts = ctx.saved_tensors
         gradient, n = gradient.contiguous(), int(starts[1, 0])
@@ -77,6 +79,7 @@ class _Mixed(torch.autograd.Function):
         return apply_dropout(matrices, dropout, matrices) if dropout.rate else matrices
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         relations, slices = ctx.saved_tensors
         gradient = gradient.contiguous()

@@ -6,6 +6,7 @@ from typing import Any, Self
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from reltucker.errors import RecipeError
 from reltucker.kernels import Dropout, sparse_mixing_backward, sparse_mixing_forward
@@ -64,7 +65,7 @@ class GatedCore(MatrixCore):
         self._key = 0
         self._penalty: Tensor | None = None
         self._penalty_weight = 0.0
-        self._final: Tensor | None = None
+        self._final: tuple[Any, Tensor] | None = None
 
     @classmethod
     def build(
@@ -107,14 +108,19 @@ class GatedCore(MatrixCore):
         return out.index_add(1, self.held.slices, products)
 
     def _weights(self) -> Tensor:
-        """v z of the entries held; drawn in training, deterministic and kept in evaluation."""
+        """v z of the entries held; drawn in training, deterministic in evaluation, where they are
+        kept until they change, unless someone wants their gradient."""
         if self.training:
             weights, self._penalty = self.distribution.gated(self.values, self.locations, self._key)
             return weights
-        if self._final is None:
+        if torch.is_grad_enabled() and (self.values.requires_grad or self.locations.requires_grad):
+            return self.values * self.distribution.gates(self.locations)
+        state = [(p.dtype, p.device, p.data_ptr(), p._version) for p in self.parameters()]
+        if self._final is None or self._final[0] != state:
             with torch.no_grad():
-                self._final = self.values * self.distribution.gates(self.locations)
-        return self._final
+                weights = self.values * self.distribution.gates(self.locations)
+            self._final = state, weights
+        return self._final[1]
 
     # -- training -------------------------------------------------------------------------------
 
@@ -122,6 +128,10 @@ class GatedCore(MatrixCore):
         """Gates are drawn in training and deterministic in evaluation."""
         self._final = None
         return super().train(mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, which take no part in what autograd has recorded."""
+        return {**self.__dict__, "_penalty": None, "_final": None}
 
     def begin_epoch(self, epoch: int, steps: int) -> Tensor | None:
         """Set lambda, and retire entries; returns which of the entries held so far stay."""
@@ -239,6 +249,7 @@ class _SparseProduct(torch.autograd.Function):
         return sparse_mixing_forward(relations, weights, slices, places, size)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         relations, weights, slices, places = ctx.saved_tensors
         for_relations, for_weights = sparse_mixing_backward(
