@@ -14,7 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 from reltucker.search.plan import Plan
 from reltucker.search.trials import CUT, FAILURE, FIGURES, FOLDER, counted, history, is_given_up
 
-IMPORTANCE_TRIALS = 4
+IMPORTANCE_TRIALS = 10
 """Fewer finished trials say nothing about importance."""
 
 
