@@ -259,7 +259,7 @@ def skyline_of_trials(rows: Rows, front: Rows, limit: int | None = None) -> AnyC
     size = size.scale(type="log", nice=False, padding=24)
     size = size.axis(format="~s", labelOverlap=True, tickCount=6)
     mrr = mrr_axis(points, "mrr", "validation MRR (pale: beaten)")
-    color = by_model(alt.Color, names_of(points), legend=model_legend(symbolOpacity=1))
+    color = by_model(alt.Color, names_of(rows), legend=model_legend(symbolOpacity=1))
     pale = alt.when(alt.datum.unbeaten).then(alt.value(1)).otherwise(alt.value(0.35))
     line = on_front.mark_line(interpolate="step-after", color=QUIET, strokeWidth=2)
     dots = drawing(points).mark_point(filled=True, size=80)

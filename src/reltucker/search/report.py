@@ -28,7 +28,7 @@ SHOWN = 10
 SHOWN_OF_REGIONS = (REGION, "model.entity_dim", "train.learning_rate")
 _TOO_FEW = (
     "There are too few trials to tell which settings mattered: it takes at least "
-    f"{IMPORTANCE_TRIALS} that ended with different MRRs and vary in a setting that all have."
+    f"{IMPORTANCE_TRIALS} that ended with different MRRs and differ in two settings that all have."
 )
 
 
