@@ -9,9 +9,11 @@ import numpy.typing as npt
 
 from reltucker.model import CORES
 from reltucker.report.charts import chart_svg, svg_png
-from reltucker.report.theme import PALETTE, AnyChart, drawing, names_of
+from reltucker.report.colors import GRID, MODELS
+from reltucker.report.theme import AnyChart, drawing, names_of
 
 PICTURES = Path(__file__).parent / "pictures"
+BLUE, ORANGE = MODELS["complex"][0], MODELS["drt"][0]
 SIZES = {"rescal": 2, "distmult": 4, "cp": 4, "complex": 4, "hole": 4, "analogy": 4}
 NOTES = {"analogy": ", half of it scalars"}
 
@@ -28,7 +30,7 @@ def core_slices(tensor: npt.NDArray[np.floating[Any]], title: str, columns: int 
     ]
     bare = alt.Axis(title=None, labels=False, ticks=False, domain=False)
     color = alt.Color("value:N", title="entry").scale(
-        domain=list(signs.values()), range=[PALETTE[0], PALETTE[1], "#eeeeee"]
+        domain=list(signs.values()), range=[BLUE, ORANGE, GRID]
     )
     cell = drawing(cells, "an entry").mark_rect(stroke="white", strokeWidth=1.5)
     cell = cell.encode(x=alt.X("j:O", axis=bare), y=alt.Y("i:O", axis=bare), color=color)

@@ -51,7 +51,7 @@ def train_runs(path: Path) -> None:
         "srt_&_8": [
             "model.name=srt",
             "model.entity_dim=8",
-            "core.location_mean=-2.0",
+            "core.location_mean=-4.0",
             "core.location_deviation=2.0",
         ],
     }.items():
