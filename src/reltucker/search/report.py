@@ -1,6 +1,7 @@
 """The report of a search: what was tried, what mattered, what came out."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from reltucker.evaluation import PROTOCOLS
@@ -52,7 +53,7 @@ def write_report(result: SearchResult) -> Table:
         Column("seconds", "seconds", ".0f"),
     ]
     table = Table(title, columns, rows)
-    about = f"{plan.recipe.graph.source}, valid, protocol seen"
+    about = f"{Path(plan.recipe.graph.source).name}, valid, protocol seen"
 
     def drawn(chart: AnyChart, title: str) -> tuple[AnyChart, str]:
         return titled(chart, title, about), title
