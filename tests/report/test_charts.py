@@ -326,7 +326,7 @@ def test_one_size_is_a_category_with_the_models_side_by_side() -> None:
     assert texts(chart_svg(chart)).count("100") == 1
 
 
-@pytest.mark.parametrize(("mrr", "end"), [(0.97, 1), (0.6, 1), (0.2, None)])
+@pytest.mark.parametrize(("mrr", "end"), [(0.97, 1), (0.7, 1), (0.2, None)])
 def test_axes_of_mrr_end_at_1_unless_all_values_are_low(mrr: float, end: int | None) -> None:
     row = fit("SRT", 10, mrr) | {"number": 0, "state": "complete", "effective_parameters": 10}
     curves = training_curves({"SRT": records([0.1, mrr])}).to_dict()["vconcat"][0]["layer"]

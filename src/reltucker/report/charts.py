@@ -97,7 +97,7 @@ def bar_panels(
     What a row lacks is left out. Ends of intervals, such as `mrr_low` and `mrr_high`, are drawn as
     a line over the bar. Bars are named by the key `by`, which must tell the rows apart, and
     coloured by `model`. The panels of `shares` have one scale up to 1, or up to where the values
-    end if all are below half of it; other panels have one each.
+    end if all are below 0.6; other panels have one each.
     """
     names, models = names_of(rows, by), names_of(rows)
     found = {title: with_intervals(rows, key, by, "model") for key, title in measures.items()}

@@ -100,7 +100,7 @@ def measure(key: str, title: str) -> alt.Y:
 
 def mrr_axis(rows: Rows, key: str, title: str = "MRR", ends: Sequence[str] = ()) -> alt.Y:
     """A vertical axis of MRR, which need not begin at zero; it ends at 1 unless all values are
-    below half of that. `ends` are further keys that it has room for."""
+    below 0.6. `ends` are further keys that it has room for."""
     values = [row[name] for row in rows for name in (key, *ends)]
     if not values or share_end(max(values)) < 1:
         return measure(key, title)
@@ -109,7 +109,7 @@ def mrr_axis(rows: Rows, key: str, title: str = "MRR", ends: Sequence[str] = ())
 
 def share_end(top: float) -> float:
     """Where an axis of shares ends: at 1, or earlier where that would leave most of it empty."""
-    return 1.0 if top > 0.5 else 1.35 * top or 1.0
+    return 1.0 if top > 0.6 else 1.35 * top or 1.0
 
 
 def names_axis(key: str, names: list[str], **look: Any) -> alt.Y:

@@ -36,8 +36,8 @@ export async function show(root, context) {
   await PARTS[part][1](place, context);
 }
 
-/** An axis of MRR ends at 1, unless all values are below half of that. */
-const mrrScale = (rows) => rows.some((row) => row.mrr > 0.5) ? { zero: false, domainMax: 1 } : { zero: false, padding: 25 };
+/** An axis of MRR ends at 1, unless all values are below 0.6. */
+const mrrScale = (rows) => rows.some((row) => row.mrr > 0.6) ? { zero: false, domainMax: 1 } : { zero: false, padding: 25 };
 
 /** The model of a run, which gives charts their colour, and the graph that it was trained on. */
 function about({ run, runs }) {
