@@ -53,7 +53,7 @@ def write_report(result: SearchResult) -> Table:
         Column("seconds", "seconds", ".0f"),
     ]
     table = Table(title, columns, rows)
-    about = f"{Path(plan.recipe.graph.source).name}, valid, protocol seen"
+    about = f"{Path(str(plan.recipe.graph.source)).name}, valid, protocol seen"
 
     def drawn(chart: AnyChart, title: str) -> tuple[AnyChart, str]:
         return titled(chart, title, about), title
