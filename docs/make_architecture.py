@@ -8,7 +8,8 @@ from pathlib import Path
 import altair as alt
 
 from reltucker.report.charts import chart_svg
-from reltucker.report.theme import INK, PALETTE, AnyChart, drawing
+from reltucker.report.colors import INK, LINE, MODELS
+from reltucker.report.theme import AnyChart, drawing
 
 SOURCE = Path(__file__).parents[1] / "src" / "reltucker"
 PICTURE = Path(__file__).parent / "pictures" / "architecture.svg"
@@ -32,6 +33,7 @@ COMMON = ("arguments", "atomic", "choices", "errors", "machine", "peers", "progr
 """Single files that every room may import, and that import no room."""
 
 ROW = 34
+BLUE, ORANGE = MODELS["complex"][0], MODELS["drt"][0]
 SHORTCUT = "imports what it also reaches through others"
 Edge = tuple[str, str]
 
@@ -79,7 +81,7 @@ def _reached(room: str, found: set[Edge]) -> set[str]:
 def chart(found: list[Edge]) -> AnyChart:
     """The rooms from top to bottom, an arc from each to those that it imports; one that leads up,
     against the order, would be on the left."""
-    colors = {"imports": PALETTE[0], SHORTCUT: "#c8c8c8", "imports against the order": PALETTE[1]}
+    colors = {"imports": BLUE, SHORTCUT: LINE, "imports against the order": ORANGE}
     usual, shortcut, wrong = colors
     strong = needed(found)
     height = {room: -ROW * place for place, room in enumerate(reversed(ORDER))}

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from reltucker.errors import ReltuckerError, ScoreError
+from reltucker.model import CORES
 from reltucker.report.charts import (
     bar_panels,
     chart_svg,
@@ -22,7 +23,9 @@ from reltucker.report.charts import (
     training_curves,
     write_picture,
 )
+from reltucker.report.colors import DARK, GROUND, INK, MODELS, base_of, model_colors
 from reltucker.report.matrices import mixing_heat_map, slice_density
+from reltucker.report.theme import titled
 
 METRICS = {"mrr": "MRR", "hits@1": "HITS@1", "hits@3": "HITS@3", "hits@10": "HITS@10"}
 HOSTILE = "<script>alert('1')</script> & \"quoted\" \x00\x0b\ud800\uffff \u202e"
@@ -84,7 +87,7 @@ def test_training_curves_mark_the_best_epoch_of_each_model():
     assert {"SRT", "DRT", "epoch", "training loss"} <= set(shown)
     assert any(text.startswith("validation MRR") for text in shown)
     # Two lines, two marks and two symbols of the legend.
-    assert len(paths(svg, "#0072B2")) + len(paths(svg, "#D55E00")) >= 8
+    assert len(paths(svg, MODELS["srt"][0])) + len(paths(svg, MODELS["drt"][0])) >= 8
 
 
 def test_training_curves_without_validation_show_the_loss_alone():
@@ -106,7 +109,7 @@ def test_panels_print_every_metric_in_the_given_order():
         {"model": "zeta", "mrr": 0.111, "hits@1": 0.222, "hits@3": 0.333, "hits@10": 0.444},
         {"model": "alpha", "mrr": 0.555, "hits@1": float("nan"), "hits@10": 0.666},
     ]
-    shown = texts(chart_svg(bar_panels(rows, METRICS, shared=True)))
+    shown = texts(chart_svg(bar_panels(rows, METRICS, shares=True)))
     numbers = {"0.111", "0.222", "0.333", "0.444", "0.555", "0.666"}
     assert numbers | {"MRR", "HITS@1", "HITS@3", "HITS@10"} <= set(shown)
     assert shown.index("zeta") < shown.index("alpha")
@@ -118,7 +121,7 @@ def test_panels_draw_intervals_where_a_row_has_them():
         {"model": "a", "mrr": 0.3, "mrr_low": 0.2, "mrr_high": 0.4},
         {"model": "b", "mrr": 0.1},
     ]
-    (drawn,) = bar_panels(rows, METRICS, shared=True).to_dict()["datasets"].values()
+    (drawn,) = bar_panels(rows, METRICS, shares=True).to_dict()["datasets"].values()
     assert [(bar["low"], bar["value"], bar["high"]) for bar in drawn] == [
         (0.2, 0.3, 0.4),
         (0.1, 0.1, 0.1),
@@ -127,28 +130,99 @@ def test_panels_draw_intervals_where_a_row_has_them():
 
 def test_relation_bars_keep_the_order_of_rows():
     rows = [
-        {"relation": f"r{number}", "model": model, "mrr": 0.5}
+        {"relation": f"r{number}", "model": model, "mrr": 0.5, "tested": 1000 * number}
         for number in (3, 1, 2)
         for model in ("SRT", "DRT")
     ]
     shown = texts(chart_svg(relation_bars(rows)))
     assert [text for text in shown if re.fullmatch(r"r\d", text)] == ["r3", "r1", "r2"]
     assert shown.index("SRT") < shown.index("DRT")
+    assert [text for text in shown if text.endswith(" triples")] == [
+        "3,000 triples",
+        "1,000 triples",
+        "2,000 triples",
+    ]
 
 
-def test_a_model_keeps_its_colour_where_others_are_left_out():
-    rows = [{"relation": "r", "model": "SRT", "mrr": 0.5}]
-    svg = chart_svg(relation_bars(rows, family=["ComplEx", "SRT"]))
-    assert "#D55E00" in svg
-    assert "#0072B2" not in svg
-    assert "ComplEx" not in texts(svg)
-    assert "#0072B2" in chart_svg(relation_bars(rows))
+def scales(chart: object, channel: str) -> list[dict[str, object]]:
+    """Domain to range of every scale of models that a chart has in a channel."""
+    found = []
+
+    def look(value: object) -> None:
+        if isinstance(value, list):
+            for inner in value:
+                look(inner)
+        elif isinstance(value, dict):
+            encoding = value.get("encoding", {}).get(channel, {})
+            if encoding.get("field") == "model":
+                scale = encoding["scale"]
+                found.append(dict(zip(scale["domain"], scale["range"], strict=True)))
+            for inner in value.values():
+                look(inner)
+
+    look(chart.to_dict())  # type: ignore[attr-defined]
+    assert found
+    return found
+
+
+def test_every_core_has_a_colour_of_its_own_in_light_and_dark():
+    assert set(MODELS) == set(CORES)
+    assert [base_of(core.title) for core in CORES.values()] == list(CORES)
+    for place in (0, 1):
+        assert len({pair[place] for pair in MODELS.values()}) == len(MODELS)
+    assert all(DARK[light] == dark for light, dark in MODELS.values())
+
+
+def test_a_model_has_one_colour_in_every_chart_whatever_stands_beside_it():
+    trial = {"number": 0, "state": "complete", "mrr": 0.6, "effective_parameters": 10}
+    for models in (["SRT"], ["Merged", "Block", "SRT"], ["SRT", "ComplEx, reciprocal"]):
+        rows = [
+            {"model": model, "relation": "r", "tested": 2, "size": place, **trial}
+            for place, model in enumerate(models)
+        ]
+        for chart in (
+            training_curves({model: records([0.1, 0.2]) for model in models}),
+            bar_panels(rows, METRICS, shares=True),
+            relation_bars(rows),
+            quality_against(rows, "size", "d_e"),
+            search_history(rows),
+            skyline_of_trials(rows, rows),
+        ):
+            for scale in scales(chart, "color"):
+                for model in models:
+                    assert scale[model] == MODELS[base_of(model)][0]
+    for draw in (
+        reliability_curve([{"count": 1, "mean_probability": 0.1, "share_true": 0}], "srt"),
+        slice_density(np.array([0.5]), "SRT"),
+    ):
+        assert MODELS["srt"][0] in chart_svg(draw)
+
+
+def test_fits_of_one_model_share_its_colour_and_are_told_apart():
+    names = ["ComplEx, reciprocal", "DRT", "ComplEx"]
+    for order in (names, names[::-1]):
+        rows = [{"model": name, "mrr": 0.5, "size": 3} for name in order]
+        (shade,) = scales(bar_panels(rows, METRICS), "opacity")
+        assert shade == {"ComplEx, reciprocal": 0.5, "DRT": 1.0, "ComplEx": 1.0}
+        for dash in scales(training_curves(dict.fromkeys(order, records([0.1]))), "strokeDash"):
+            assert dash["ComplEx"] == dash["DRT"] != dash["ComplEx, reciprocal"]
+        (shape,) = scales(quality_against(rows, "size", "d_e"), "shape")
+        assert shape["ComplEx"] != shape["ComplEx, reciprocal"]
+
+
+def test_other_names_take_colours_that_no_model_of_the_chart_has():
+    colors = model_colors(["mine", "ComplEx", "yours", "mine, reciprocal", ""])
+    assert colors[0] == colors[3]
+    assert len(set(colors)) == 4
+    assert colors[-1] not in dict(MODELS.values())
 
 
 def test_long_names_are_shortened_but_stay_apart():
     names = ["x" * 50_000 + middle + "y" * 50_000 for middle in "ab"]
     svg = chart_svg(
-        relation_bars([{"relation": name, "model": "SRT", "mrr": 0.5} for name in names])
+        relation_bars(
+            [{"relation": name, "model": "SRT", "mrr": 0.5, "tested": 1} for name in names]
+        )
     )
     assert len(svg) < 30_000
     shown = [text for text in texts(svg) if text.startswith("xxx")]
@@ -161,7 +235,7 @@ def test_long_names_are_shortened_but_stay_apart():
     [
         training_curves({HOSTILE: records([0.1, 0.2])}),
         bar_panels([{"model": HOSTILE, "mrr": 0.3}], METRICS),
-        relation_bars([{"relation": HOSTILE, "model": "SRT", "mrr": 0.3}]),
+        relation_bars([{"relation": HOSTILE, "model": "SRT", "mrr": 0.3, "tested": 1}]),
         mixing_heat_map(np.eye(2), HOSTILE),
     ],
     ids=["training", "comparison", "relation", "heat map"],
@@ -230,17 +304,42 @@ def fit(model: str, size: int, mrr: float) -> dict[str, object]:
     return {"model": model, "size": size, "mrr": mrr, "mrr_low": mrr - 0.1, "mrr_high": mrr + 0.1}
 
 
-def test_models_that_share_a_size_are_drawn_apart_around_it() -> None:
+def test_models_that_share_sizes_are_drawn_at_their_true_sizes() -> None:
     rows = [fit("a", 50, 0.3), fit("a", 100, 0.4), fit(HOSTILE, 50, 0.2), fit(HOSTILE, 100, 0.5)]
     chart = quality_against(rows, "size", "entity size")
-    (points,) = chart.to_dict()["datasets"].values()
-    sizes = [point["size"] for point in points]
-    assert sizes[0] < 50 < sizes[2]
-    assert sizes[1] < 100 < sizes[3]
-    assert max(abs(drawn - row["size"]) for drawn, row in zip(sizes, rows, strict=True)) < 1  # type: ignore[operator]
+    document = chart.to_dict()
+    (points,) = document["datasets"].values()
+    assert [point["size"] for point in points] == [50, 100, 50, 100]
+    for layer in document["layer"]:
+        assert layer["encoding"]["x"]["type"] == "quantitative"
+        assert "xOffset" not in layer["encoding"]
     shown = texts(chart_svg(chart))
     assert {"entity size", "MRR", "50", "100", "a"} <= set(shown)
     assert any(text.startswith("<script>") for text in shown)
+
+
+def test_one_size_is_a_category_with_the_models_side_by_side() -> None:
+    chart = quality_against([fit("ComplEx", 100, 0.3), fit("DRT", 100, 0.4)], "size", "d_e")
+    for layer in chart.to_dict()["layer"]:
+        assert layer["encoding"]["x"]["type"] == "ordinal"
+        assert layer["encoding"]["xOffset"]["field"] == "model"
+    assert texts(chart_svg(chart)).count("100") == 1
+
+
+@pytest.mark.parametrize(("mrr", "end"), [(0.97, 1), (0.7, 1), (0.2, None)])
+def test_axes_of_mrr_end_at_1_unless_all_values_are_low(mrr: float, end: int | None) -> None:
+    row = fit("SRT", 10, mrr) | {"number": 0, "state": "complete", "effective_parameters": 10}
+    curves = training_curves({"SRT": records([0.1, mrr])}).to_dict()["vconcat"][0]["layer"]
+    bars = bar_panels([row], METRICS, shares=True).to_dict()["hconcat"][0]["layer"]
+    axes = [layer["encoding"]["y"] for layer in curves]
+    axes += [
+        layer["encoding"]["y"] for layer in quality_against([row], "size", "d").to_dict()["layer"]
+    ]
+    axes += [search_history([row]).to_dict()["layer"][1]["encoding"]["y"]]
+    axes += [skyline_of_trials([row], [row]).to_dict()["layer"][1]["encoding"]["y"]]
+    for axis in axes:
+        assert axis["scale"].get("domain", [None, None])[1] == end
+    assert bars[0]["encoding"]["x"]["scale"]["domain"][1] == (end or pytest.approx(1.35 * 0.3))
 
 
 def test_points_have_their_notes_and_true_sizes() -> None:
@@ -263,10 +362,15 @@ def test_panels_leave_out_what_is_unknown() -> None:
 
 
 TRIALS = [
-    {"number": 0, "state": "complete", "mrr": 0.2, "effective_parameters": 1000},
-    {"number": 1, "state": "pruned", "mrr": 0.9, "effective_parameters": 1000},
-    {"number": 2, "state": "failed", "mrr": None, "effective_parameters": None},
-    {"number": 3, "state": "complete", "mrr": 0.1, "effective_parameters": 2000},
+    {"number": number, "model": "SRT", "state": state, "mrr": mrr, "effective_parameters": size}
+    for number, (state, mrr, size) in enumerate(
+        [
+            ("complete", 0.2, 1000),
+            ("pruned", 0.9, 1000),
+            ("failed", None, None),
+            ("complete", 0.1, 2000),
+        ]
+    )
 ]
 
 
@@ -280,13 +384,13 @@ def test_the_history_of_a_search_has_the_best_complete_trial_so_far() -> None:
 def test_the_skyline_of_trials_names_the_unbeaten() -> None:
     done = [TRIALS[0], TRIALS[3]]
     shown = texts(chart_svg(skyline_of_trials(done, done[:1], limit=1500)))
-    assert {"0", "skyline", "beaten", "effective parameters"} <= set(shown)
+    assert {"0", "SRT", "effective parameters"} <= set(shown)
     assert "3" not in shown
 
 
 def test_the_theme_is_ours_alone() -> None:
     """Charts that a user of the library makes keep their own look."""
-    chart_svg(slice_density(np.array([0.5, 0.25])))
+    chart_svg(slice_density(np.array([0.5, 0.25]), "SRT"))
     assert alt.theme.active == "default"
 
 
@@ -296,12 +400,29 @@ def test_reliability_has_a_point_for_each_bin_with_triples(tmp_path: Path) -> No
         {"count": 0, "mean_probability": None, "share_true": None},
         {"count": 50, "mean_probability": 0.9, "share_true": 0.8},
     ]
-    chart = reliability_curve(bins)
+    chart = titled(reliability_curve(bins, "ComplEx"), "Do they?", "families, valid")
     document = chart.to_dict()
     names = [layer["data"]["name"] for layer in document["layer"]]
     assert [document["datasets"][name] for name in names[1:]] == [[bins[0], bins[2]]] * 2
     png, svg = write_picture(chart, tmp_path / "curve.png")
     assert Image.open(io.BytesIO(png.read_bytes())).size[0] > 500
-    assert "share of true triples" in texts(svg.read_text(encoding="utf-8"))
+    assert {"share of true triples", "Do they?", "families, valid"} <= set(
+        texts(svg.read_text(encoding="utf-8"))
+    )
     with pytest.raises(ReltuckerError, match="nothing to draw"):
-        reliability_curve(bins[1:2])
+        reliability_curve(bins[1:2], "ComplEx")
+
+
+def test_a_picture_follows_the_dark_scheme_and_its_png_is_light(tmp_path: Path) -> None:
+    chart = bar_panels([{"model": "SRT", "mrr": 0.6}], METRICS, shares=True)
+    png, file = write_picture(chart, tmp_path / "bars.png")
+    svg = file.read_text(encoding="utf-8")
+    style = ET.fromstring(svg).findtext("{*}style") or ""
+    assert style.startswith("@media (prefers-color-scheme: dark){")
+    changed = dict(re.findall(r'\[fill="([^"]+)"\]\{fill:([^}]+)\}', style))
+    light, dark = MODELS["srt"]
+    assert changed == {GROUND: DARK[GROUND], INK: DARK[INK], light: dark}
+    # Nothing is drawn in a colour that would stay as it is.
+    drawn = set(re.findall(r'(?:fill|stroke)="([^"]+)"', svg.replace(style, "")))
+    assert drawn - {"none", "transparent"} <= set(DARK)
+    assert Image.open(png).convert("RGB").getpixel((1, 1)) == (255, 255, 255)

@@ -39,7 +39,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]
     """A page of hostile texts, and its pictures."""
     rows = [{"name": "cell" + HOSTILE, "mrr": 0.25}, {"name": "y" * 100_000, "mrr": 0.5}]
     columns = [Column("head" + HOSTILE, "name"), Column("MRR", "mrr", ".3f")]
-    bars = relation_bars([{"relation": "r" + HOSTILE, "model": "SRT", "mrr": 0.5}])
+    bars = relation_bars([{"relation": "r" + HOSTILE, "model": "SRT", "mrr": 0.5, "tested": 1}])
     heat = mixing_heat_map(np.eye(3), "M")
     parts = [
         Part(

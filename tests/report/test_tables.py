@@ -101,7 +101,7 @@ def test_html_escapes_and_aligns():
     html = sample('<b onclick="x">&').to_html()
     assert "&lt;b onclick=&#34;x&#34;&gt;&amp;" in html
     assert "<b " not in html
-    assert '<td class="right best" dir="auto">0.356</td>' in html
+    assert '<td class="right best" data-head="MRR" dir="auto">0.356</td>' in html
     assert '<th scope="col" class="right">share</th>' in html
 
 

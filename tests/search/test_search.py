@@ -16,6 +16,7 @@ from sqlalchemy.exc import OperationalError
 
 from reltucker.errors import GraphError, RecipeError, StudyError
 from reltucker.graph import KnowledgeGraph, load_graph
+from reltucker.report.colors import MODELS
 from reltucker.run import open_run
 from reltucker.search import SearchResult, ending, run_search, workers
 from reltucker.search.folder import SearchFolder
@@ -122,12 +123,16 @@ def test_nothing_that_a_trial_can_see_holds_a_test_triple(
 
 def test_pictures_and_page(searched: tuple[SearchResult, Looks]) -> None:
     result, _ = searched
-    for name in ("history", "importance", "skyline", "training"):
+    for name in ("history", "skyline", "training"):
         assert (result.out / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert "<svg" in (result.out / "pictures" / f"{name}.svg").read_text()
+        svg = (result.out / "pictures" / f"{name}.svg").read_text()
+        assert MODELS["distmult"][0] in svg
+        assert ">small, valid, protocol seen</text>" in svg
     page = (result.out / "report.html").read_text()
     assert f"Trial {result.best['number']} has the best validation MRR" in page
-    assert "Importance of settings" in page
+    # Of six trials no share of a setting is drawn.
+    assert "too few trials to tell which settings mattered" in page
+    assert not (result.out / "pictures" / "importance.png").exists()
     assert f"{result.test['paper']['mrr']:.4f}" in page
 
 

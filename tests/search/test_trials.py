@@ -16,7 +16,7 @@ from reltucker.run import train
 from reltucker.search import objective
 from reltucker.search.folder import SearchFolder
 from reltucker.search.objective import Reporter
-from reltucker.search.outcome import Outcome, outcome_of
+from reltucker.search.outcome import IMPORTANCE_TRIALS, Outcome, _importance, outcome_of
 from reltucker.search.plan import Plan
 from reltucker.search.storage import open_storage, study_lock
 from reltucker.search.trials import (
@@ -439,6 +439,30 @@ def test_a_grid_is_tried_point_by_point_and_goes_on(graph: KnowledgeGraph, tmp_p
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize(
+    ("trials", "settings", "is_told"),
+    [
+        (IMPORTANCE_TRIALS, ("a", "b"), True),
+        (IMPORTANCE_TRIALS - 1, ("a", "b"), False),
+        (IMPORTANCE_TRIALS, ("a",), False),
+    ],
+)
+def test_importance_is_told_of_enough_trials_and_two_settings(
+    trials: int, settings: tuple[str, ...], is_told: bool
+) -> None:
+    study = optuna.create_study(direction="maximize")
+    among = optuna.distributions.FloatDistribution(0.0, 100.0)
+    for number in range(trials):
+        values = {name: float(number * (place + 1) % 7) for place, name in enumerate(settings)}
+        distributions = dict.fromkeys(settings, among)
+        study.add_trial(
+            optuna.trial.create_trial(
+                params=values, distributions=distributions, value=number / trials
+            )
+        )
+    assert set(_importance(study, study.get_trials())) == (set(settings) if is_told else set())
+
+
 def test_many_may_open_a_new_storage_at_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'study.db'}"
     with ThreadPoolExecutor(6) as pool:

@@ -51,7 +51,7 @@ def train_runs(path: Path) -> None:
         "srt_&_8": [
             "model.name=srt",
             "model.entity_dim=8",
-            "core.location_mean=-2.0",
+            "core.location_mean=-4.0",
             "core.location_deviation=2.0",
         ],
     }.items():
@@ -280,6 +280,40 @@ def test_named_runs_and_wrong_settings(fits: Fits) -> None:
         Certainty(resamples=10)
     with pytest.raises(ReltuckerError, match="confidence"):
         Certainty(confidence=95)
+
+
+def test_charts_say_of_which_graph_split_and_protocol(comparison: Comparison) -> None:
+    titles = {
+        name: chart.to_dict()["title"]
+        for part in comparison.parts.values()
+        for name, (chart, _) in part.charts.items()
+    }
+    assert all(title["text"] and "random" in title["subtitle"] for title in titles.values())
+    for name in ("best", "entity-size", "skyline", "relations", "baselines"):
+        assert titles[name]["subtitle"] == "random, test, protocol seen"
+    assert titles["training"]["subtitle"] == "random, valid, protocol seen"
+    assert titles["pattern-1"]["subtitle"] == "SRT (srt_&_8), random"
+
+
+def test_parts_that_do_not_apply_are_left_out(fits: Fits) -> None:
+    def parts(*names: str, density: float = 0.1, **options: Any) -> dict[str, str]:
+        chosen = [fits.named(name) for name in names]
+        chosen = [replace(fit, sizes=replace(fit.sizes, core_density=density)) for fit in chosen]
+        some = replace(fits, fits=tuple(chosen))
+        found = compare_fits(some, Options(certainty=QUICK, **options)).parts
+        return {name: part.heading for name, part in found.items()}
+
+    sparse = parts("srt_&_8", "complex-8")
+    assert sparse["patterns"] == "Learned sparsity patterns"
+    assert "baselines" not in sparse
+    dense = parts("srt_&_8", "complex-8", density=0.99)
+    assert "patterns" not in dense
+    assert "sparsity" not in " ".join(dense.values())
+    # What is asked for by name is shown, and called what it is.
+    assert parts("complex-8", relations=("r1",))["patterns"] == "Mixing matrices"
+    alone = parts("complex-8")
+    assert set(alone) == {"best", "training", "entity_size", "skyline", "cost", "all_fits"}
+    assert "baselines" in parts("complex-8", "complex-8-r")
 
 
 def test_a_graph_without_validation_triples_says_by_what_was_chosen(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def command(
     """
     from reltucker.report import Column, Table
     from reltucker.report.charts import reliability_curve, write_picture
+    from reltucker.report.theme import titled
     from reltucker.run import open_run
 
     if launched(processes):
@@ -34,7 +35,10 @@ def command(
         return
     figures = calibration.to_dict()
     reliability = figures["reliability"]
-    png, svg = write_picture(reliability_curve(reliability["bins"]), run / "calibration.png")
+    chart = reliability_curve(reliability["bins"], opened.recipe.model.name)
+    title = f"Do the probabilities of {run.name} come true?"
+    chart = titled(chart, title, f"{opened.graph.name}, {split}")
+    png, svg = write_picture(chart, run / "calibration.png")
     own = [each for each in calibration.relations.values() if each.curve is not None]
     columns = [
         Column("probability from", "low", ".1f"),

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from reltucker.errors import ReltuckerError, ScoreError
-from reltucker.report.texts import shorten
-from reltucker.report.theme import PALETTE, AnyChart, drawing
+from reltucker.report.colors import model_colors
+from reltucker.report.theme import AnyChart, drawing, titled
 
 INFERNO = bytes.fromhex("000004 1b0c41 4a0c6b 781c6d a52c60 cf4446 ed6925 fb9b06 f7d13d fcffa4")
 """Vega's colours of that name, black to pale yellow, rising evenly in lightness."""
@@ -19,7 +19,7 @@ HEAT_MAP_SIZE = 480
 Matrix = npt.NDArray[np.floating[Any]]
 
 
-def mixing_heat_map(matrix: Matrix, title: str) -> AnyChart:
+def mixing_heat_map(matrix: Matrix, title: str, about: str = "") -> AnyChart:
     """|M_k| of one relation, matrix of shape (d_e, d_e): row i for subjects, column j for objects.
 
     Black is 0, and the lightest colour the largest entry. The cells are one embedded picture, for
@@ -53,17 +53,17 @@ def mixing_heat_map(matrix: Matrix, title: str) -> AnyChart:
         .legend(gradientLength=min(height, 200), gradientOpacity=1, tickCount=4, format=".2~g"),
     )
     chart = alt.layer(picture, frame)
-    return chart.properties(width=width, height=height, title=shorten(title, 64))
+    return titled(chart.properties(width=width, height=height), title, about)
 
 
-def slice_density(shares: Matrix) -> AnyChart:
+def slice_density(shares: Matrix, model: str) -> AnyChart:
     """The share of non-zero entries of each frontal slice of a core, densest first."""
     ordered = sorted(shares.tolist(), reverse=True)
     bars = [{"place": place, "share": share} for place, share in enumerate(ordered, start=1)]
     place = alt.X("place:O", title="slice of the core, densest first")
     place = place.axis(labelOverlap=True, ticks=False, labelAngle=0)
     share = alt.Y("share:Q", title="share of entries that are not zero").axis(format="~%")
-    bar = drawing(bars, "a slice").mark_bar(color=PALETTE[0], binSpacing=0)
+    bar = drawing(bars, "a slice").mark_bar(color=model_colors([model])[0], binSpacing=0)
     return bar.encode(x=place, y=share).properties(width=560, height=220)
 
 

@@ -7,33 +7,42 @@ from typing import Any
 import altair as alt
 
 from reltucker.errors import ReltuckerError
+from reltucker.report.colors import GRID, GROUND, INK, LINE, model_colors, turns
+from reltucker.report.texts import shorten
 
 AnyChart = Any
 """One of Altair's many classes of charts."""
 Rows = Sequence[Mapping[str, Any]]
 
-# Okabe and Ito's palette, safe for colour-blind readers; its yellow, too pale on white, is wine.
-PALETTE = "#0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #882255 #4D4D4D".split()  # noqa: SIM905
 DASHES = ([1, 0], [6, 3], [2, 2])
+SHADES = (1.0, 0.5, 0.25)
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
-INK = "#222222"
 
 # Shortens what is drawn, not the data, so that two long names never become one.
 _SHORT = "truncate(datum.label, 48, 'center')"
 _SIZES = {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"}
 _TEXT = {**_SIZES, "labelColor": INK, "titleColor": INK}
-_LINES = {"gridColor": "#e4e4e4", "domainColor": "#999999", "tickColor": "#999999"}
+_LINES = {"gridColor": GRID, "domainColor": LINE, "tickColor": LINE}
 LOOK = {
     "aria": False,  # descriptions of each mark would double a file, and the caption describes it
-    "background": "white",
+    "background": GROUND,
     "font": "Helvetica, Arial, sans-serif",
-    "padding": 10,
+    # Names are a little wider in some fonts than in the one that they are measured in.
+    "padding": {"left": 18, "top": 10, "right": 26, "bottom": 10},
     "view": {"stroke": None},
     "axis": {**_TEXT, **_LINES, "titlePadding": 8, "labelLimit": 420, "labelFlush": False},
     "axisYDiscrete": {"ticks": False, "domain": False, "labelPadding": 6, "labelExpr": _SHORT},
     "legend": {**_TEXT, "symbolSize": 140, "symbolStrokeWidth": 2.5, "labelLimit": 320},
     "header": {**_TEXT, "labelFontWeight": "bold"},
-    "title": {"fontSize": 14, "anchor": "start", "color": INK, "offset": 12},
+    "title": {
+        "fontSize": 14,
+        "anchor": "start",
+        "frame": "bounds",
+        "color": INK,
+        "subtitleColor": INK,
+        "subtitleFontSize": 12,
+        "offset": 12,
+    },
     "text": {"fontSize": 12, "color": INK},
 }
 """What Vega-Lite calls `config`, for every chart."""
@@ -64,20 +73,43 @@ def model_legend(**look: Any) -> alt.Legend:
 def by_model(
     channel: Any,
     models: list[str],
-    values: Sequence[Any] = PALETTE,
+    values: Sequence[Any] | None = None,
     *,
     legend: alt.Legend | None = None,
-    each: int = 1,
 ) -> Any:
-    """A colour, dash or shape for each model, the same in every chart that lists the same models:
-    `values` in turn, `each` models with one before the next."""
-    turns = [values[place // each % len(values)] for place in range(len(models))]
-    return channel("model:N", sort=models, legend=legend).scale(domain=models, range=turns)
+    """The colour of each model, the same in every chart; or, of names that share a colour, one of
+    the `values` for the first, another for the second, and so on."""
+    shown: list[Any] = model_colors(models)
+    if values is not None:
+        shown = [values[turn % len(values)] for turn in turns(models)]
+    if values is SHAPES:  # these help where colours are hard to tell
+        shown = [SHAPES[(n + turn) % len(SHAPES)] for n, turn in enumerate(turns(models))]
+    scale = alt.Scale(type="ordinal", domain=models, range=shown)
+    return channel("model:N", sort=models, legend=legend, scale=scale)
+
+
+def titled(chart: AnyChart, title: str, about: str) -> AnyChart:
+    """The chart with a title, and below it what its figures are about: graph, split, protocol."""
+    return chart.properties(title=alt.Title(shorten(title, 90), subtitle=shorten(about, 90)))
 
 
 def measure(key: str, title: str) -> alt.Y:
     """A vertical axis that need not begin at zero."""
     return alt.Y(f"{key}:Q", title=title).scale(zero=False, padding=6)
+
+
+def mrr_axis(rows: Rows, key: str, title: str = "MRR", ends: Sequence[str] = ()) -> alt.Y:
+    """A vertical axis of MRR, which need not begin at zero; it ends at 1 unless all values are
+    below 0.6. `ends` are further keys that it has room for."""
+    values = [row[name] for row in rows for name in (key, *ends)]
+    if not values or share_end(max(values)) < 1:
+        return measure(key, title)
+    return alt.Y(f"{key}:Q", title=title).scale(domain=[math.floor(10 * min(values)) / 10, 1])
+
+
+def share_end(top: float) -> float:
+    """Where an axis of shares ends: at 1, or earlier where that would leave most of it empty."""
+    return 1.0 if top > 0.6 else 1.35 * top or 1.0
 
 
 def names_axis(key: str, names: list[str], **look: Any) -> alt.Y:

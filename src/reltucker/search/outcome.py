@@ -14,7 +14,7 @@ from optuna.trial import FrozenTrial, TrialState
 from reltucker.search.plan import Plan
 from reltucker.search.trials import CUT, FAILURE, FIGURES, FOLDER, counted, history, is_given_up
 
-IMPORTANCE_TRIALS = 4
+IMPORTANCE_TRIALS = 10
 """Fewer finished trials say nothing about importance."""
 
 
@@ -100,7 +100,8 @@ def _importance(study: Study, trials: Sequence[FrozenTrial]) -> dict[str, float]
     # All trials have these; of the settings of one region too few tell.
     keys = sorted(set.intersection(*(set(trial.params) for trial in done))) if done else []
     varied = [key for key in keys if len({trial.params.get(key) for trial in done}) > 1]
-    if len({trial.values[0] for trial in done}) < IMPORTANCE_TRIALS or not varied:
+    # The share of a single setting would be all.
+    if len({trial.values[0] for trial in done}) < IMPORTANCE_TRIALS or len(varied) < 2:
         return {}
     # Here, for it brings scikit-learn, and no worker should wait for that.
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances

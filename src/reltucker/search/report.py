@@ -1,9 +1,11 @@
 """The report of a search: what was tried, what mattered, what came out."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from reltucker.evaluation import PROTOCOLS
+from reltucker.model import CORES
 from reltucker.report import TEXT, Column, Table
 from reltucker.report.charts import (
     bar_panels,
@@ -12,8 +14,10 @@ from reltucker.report.charts import (
     training_curves,
 )
 from reltucker.report.page import Page, Part
+from reltucker.report.theme import AnyChart, titled
 from reltucker.search.folder import SearchFolder
-from reltucker.search.outcome import Outcome
+from reltucker.search.outcome import IMPORTANCE_TRIALS, Outcome
+from reltucker.search.plan import Plan
 from reltucker.search.regions import REGION
 from reltucker.search.search import SearchResult
 from reltucker.training import RunFolder
@@ -23,6 +27,10 @@ SHOWN = 10
 
 
 SHOWN_OF_REGIONS = (REGION, "model.entity_dim", "train.learning_rate")
+_TOO_FEW = (
+    "There are too few trials to tell which settings mattered: it takes at least "
+    f"{IMPORTANCE_TRIALS} that ended with different MRRs and differ in two settings that all have."
+)
 
 
 def write_report(result: SearchResult) -> Table:
@@ -45,16 +53,24 @@ def write_report(result: SearchResult) -> Table:
         Column("seconds", "seconds", ".0f"),
     ]
     table = Table(title, columns, rows)
+    about = f"{Path(str(plan.recipe.graph.source)).name}, valid, protocol seen"
+
+    def drawn(chart: AnyChart, title: str) -> tuple[AnyChart, str]:
+        return titled(chart, title, about), title
+
     shares = [{"model": "", "setting": k, "share": v} for k, v in outcome.importance.items()]
     charts = {}
     if shares:
         titles = {"share": "share in the variance of the MRR"}
-        bars = bar_panels(shares, titles, by="setting", format=".0%", width=460)
-        charts["importance"] = (bars, "Importance of settings (fANOVA)")
-    front = skyline_of_trials(outcome.complete, outcome.skyline, plan.max_parameters)
+        bars = bar_panels(shares, titles, by="setting", format=".0%", shares=True, width=460)
+        charts["importance"] = drawn(bars, "Importance of settings (fANOVA)")
+    trials = [{**row, "model": _model_of(plan, row)} for row in outcome.rows]
+    complete = [row for row in trials if row["state"] == "complete"]
+    front = skyline_of_trials(complete, outcome.skyline, plan.max_parameters)
+    history = search_history(trials)
     assert outcome.best is not None
     trained = RunFolder(SearchFolder(result.out).trial(outcome.best))
-    epochs = {f"trial {best['number']}": trained.epochs()}
+    epochs = {f"{_model_of(plan, outcome.best)}, trial {best['number']}": trained.epochs()}
     parts = [
         Part(
             "The best model on test",
@@ -66,21 +82,21 @@ def write_report(result: SearchResult) -> Table:
             "Trials",
             "params*: effective parameters.",
             {"trials": table},
-            charts={"history": (search_history(outcome.rows), "Validation MRR by trial")},
+            charts={"history": drawn(history, "Validation MRR by trial")},
         ),
         Part(
             "What mattered",
-            "" if shares else "There are too few finished trials to tell which settings mattered.",
+            "" if shares else _TOO_FEW,
             charts=charts,
         ),
         Part(
             "MRR against parameters",
             "Numbers are trials that no other beats in both.",
-            charts={"skyline": (front, "Validation MRR against effective parameters")},
+            charts={"skyline": drawn(front, "Validation MRR against effective parameters")},
         ),
         Part(
             "Training of the best model",
-            charts={"training": (training_curves(epochs), "Validation MRR and loss by epoch")},
+            charts={"training": drawn(training_curves(epochs), "Validation MRR and loss by epoch")},
         ),
     ]
     failures = [row for row in outcome.rows if row["reason"]]
@@ -124,6 +140,14 @@ def _settings(outcome: Outcome) -> Sequence[Column]:
         format = ".3g" if float in kinds else TEXT if kinds & {str, bool} else "d"
         columns.append(Column(key.rpartition(".")[2], key, format))
     return columns
+
+
+def _model_of(plan: Plan, row: dict[str, Any]) -> str:
+    """The title of the model of a trial."""
+    region = row.get(REGION)
+    settings: dict[str, Any] = {"model.name": plan.recipe.model.name}
+    settings |= plan.regions[region].settings if region else {}
+    return CORES[row.get("model.name") or settings["model.name"]].title
 
 
 def _test_table(test: dict[str, Any]) -> Table:

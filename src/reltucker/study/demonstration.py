@@ -140,7 +140,7 @@ def mixing_matrices(fits: Fits) -> Part:
         run = fit.open()
         for name in RELATIONS:
             matrix = absolute_mixing(run, fits.graph.relations.find(name))
-            chart = mixing_heat_map(matrix, f"{fit.model}: {name}")
+            chart = mixing_heat_map(matrix, f"{fit.model}: {name}", fits.graph.name)
             charts[f"mixing-{fit.name}-{name}"] = (chart, f"|M| of {name} in {fit.model}")
     text = "|M_k| of one relation: bright cells are pairs of coordinates that interact."
     return Part("Mixing matrices", text, charts=charts)

@@ -11,7 +11,7 @@ from reltucker.graph import KnowledgeGraph
 from reltucker.report import Column, Table
 from reltucker.report.matrices import mixing_heat_map, slice_density
 from reltucker.report.page import Page, Part
-from reltucker.report.theme import AnyChart
+from reltucker.report.theme import AnyChart, titled
 from reltucker.run import Run
 
 MOST_FREQUENT = 30
@@ -42,7 +42,11 @@ def inspect_run(run: Run, relations: list[str], out: Path) -> tuple[dict[str, An
     ends = [row["relation"] for row in (*rows[:2], *rows[2:][-2:])]
     chosen = [graph.relations.find(name) for name in relations or ends]
     density = core.nonzero_by_slice().cpu().numpy() / core.entity_dim**2
-    by_slice = (slice_density(density), "Share of non-zero entries by slice")
+    charts = {}
+    if core.learns == "pattern" and core.density() < 1:  # else all slices look alike
+        title = "Share of non-zero entries by slice"
+        chart = titled(slice_density(density, core.title), title, f"{core.title}, {graph.name}")
+        charts["core-density"] = (chart, title)
     entries = f"{core.entity_dim**2:,} x {core.relation_dim:,} entries"
     parts = [
         Part(
@@ -53,7 +57,7 @@ def inspect_run(run: Run, relations: list[str], out: Path) -> tuple[dict[str, An
         Part(
             "The core",
             f"{core.density():.4%} of the core's {entries} are not zero.",
-            charts={"core-density": by_slice},
+            charts=charts,
         ),
         Part("Diagonals", tables={"diagonals": table}),
     ]
@@ -70,15 +74,14 @@ def inspect_run(run: Run, relations: list[str], out: Path) -> tuple[dict[str, An
     return figures, table
 
 
-def mixing_charts(
-    run: Run, relations: Iterable[int], name: str, within: str = ""
-) -> dict[str, tuple[AnyChart, str]]:
+def mixing_charts(run: Run, relations: Iterable[int], name: str) -> dict[str, tuple[AnyChart, str]]:
     """|M_k| of relations as heat maps with captions, called NAME-1, NAME-2, ..."""
+    within = f"{run.model.core.title} ({run.path.name})"
     charts = {}
     for number, k in enumerate(relations, start=1):
         label = run.graph.relations.label(k)
-        chart = mixing_heat_map(absolute_mixing(run, k), label)
-        charts[f"{name}-{number}"] = (chart, f"|M| of {label}{within}")
+        chart = mixing_heat_map(absolute_mixing(run, k), label, f"{within}, {run.graph.name}")
+        charts[f"{name}-{number}"] = (chart, f"|M| of {label} in {within}")
     return charts
 
 

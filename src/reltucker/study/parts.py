@@ -10,6 +10,7 @@ from reltucker.evaluation import PROTOCOLS, Protocol
 from reltucker.report import Column, Table
 from reltucker.report.charts import bar_panels, quality_against, relation_bars, training_curves
 from reltucker.report.page import Part
+from reltucker.report.theme import AnyChart, titled
 from reltucker.study.fits import Fit, Fits
 from reltucker.study.inspection import (
     MIXING_COLUMNS,
@@ -28,6 +29,8 @@ COSTS = {
     "peak_mebibytes": "peak memory, MiB",
     "epoch_gigaoperations": "billion operations per epoch",
 }
+SPARSE = 0.5
+"""A learned core of which more entries than this are left is not called sparse."""
 PATTERNS = 4
 """How many of the most frequent relations are drawn where none are named."""
 
@@ -96,11 +99,12 @@ class Comparing:
         self.by_size = sorted(by_size, key=lambda fit: (order.index(fit.kind), fit.entity_dim))
 
     def parts(self) -> dict[str, Part]:
-        """All of them, in the paper's order."""
+        """All that apply to these fits, in the paper's order."""
         makers = [self.best, self.training, self.entity_size, self.skyline, self.patterns]
         makers += [self.relations] if len(self.fits.fits) > 1 else []
         makers += [self.cost, self.baselines, self.all_fits]
-        return {make.__name__: make() for make in makers}
+        made = {make.__name__: make() for make in makers}
+        return {name: part for name, part in made.items() if part is not None}
 
     # -- the parts ----------------------------------------------------------------------------
 
@@ -125,8 +129,9 @@ class Comparing:
             for (first, second), difference in zip(pairs, found, strict=True)
         ]
         columns = [Column("first", "first"), Column("second", "second"), *DIFFERENCE, ADJUSTED]
-        title, paired = f"Best fit of each model{up_to}", "Differences, first minus second"
-        chart = bar_panels(rows, METRICS, shared=True)
+        title = f"Best fit of each model{up_to}"
+        paired = "Differences, first minus second, with a paired test"
+        chart = bar_panels(rows, METRICS, shares=True)
         return Part(
             "The best fit of each model",
             "d_r*: effective relation size; parameters*: effective number of parameters, that is "
@@ -134,27 +139,30 @@ class Comparing:
             {
                 "best": Table(title, [*MODEL, *SIZES, *QUALITY, *others, RUN], rows),
                 "protocols": Table("The same fits under every protocol", by_protocol, protocols),
-                "differences": Table(f"{paired}, with a paired test", columns, differing),
+                **({"differences": Table(paired, columns, differing)} if pairs else {}),
             },
-            charts={"best": (chart, f"The best fit of each model{up_to}")},
+            charts={"best": self.drawn(chart, title, f"{title}, with intervals over the bars")},
         )
 
-    def training(self) -> Part:
+    def training(self) -> Part | None:
         """Validation MRR and loss by epoch, of the fits whose runs still have their records."""
         epochs = {fit.kind: fit.open().epochs() for fit in self.best_fits}
-        caption = "Validation MRR and loss by epoch"
-        charts = {"training": (training_curves(epochs), caption)} if any(epochs.values()) else {}
+        if not any(epochs.values()):
+            return None
+        about = f"{self.fits.graph.name}, valid, protocol seen"
+        chart = titled(training_curves(epochs), "Validation MRR and loss by epoch", about)
+        charts = {"training": (chart, "By epoch; points mark those whose weights were kept")}
         return Part("Training", "The same fits while they were trained.", charts=charts)
 
     def entity_size(self) -> Part:
         """MRR against d_e."""
         rows = [self.row(fit) for fit in self.by_size]
-        chart = quality_against(rows, "entity_dim", "entity size d_e")
+        title, chart = "MRR by entity size", quality_against(rows, "entity_dim", "entity size d_e")
         return Part(
             "Quality and entity size",
             "The best fit of each model and entity size.",
-            {"entity-size": Table("MRR by entity size", [*MODEL, *SIZES, MRR, RUN], rows)},
-            charts={"entity-size": (chart, "MRR against entity size, with intervals")},
+            {"entity-size": Table(title, [*MODEL, *SIZES, MRR, RUN], rows)},
+            charts={"entity-size": self.drawn(chart, title, f"{title}, with intervals")},
         )
 
     def skyline(self) -> Part:
@@ -164,31 +172,35 @@ class Comparing:
             sizes = [fit.sizes.effective_parameters for fit in group]
             kept += [group[i] for i in skyline(sizes, [self.merit(fit) for fit in group])]
         rows = [self.row(fit) for fit in kept]
-        title = "effective number of parameters (d_e beside the points)"
-        chart = quality_against(rows, "effective_parameters", title, note="entity_dim")
+        axis = "effective number of parameters (d_e beside the points)"
+        chart = quality_against(rows, "effective_parameters", axis, note="entity_dim")
+        title = "MRR against effective parameters"
         return Part(
             "Quality and effective parameters",
             "The skyline: a fit is left out if another fit of the same model has at most as many "
             "effective parameters and at least its MRR on the validation triples, and is better in "
             f"one of the two. {len(kept)} of {len(self.fits.fits)} fits stay.",
             {"skyline": Table("Fits that are not dominated", [*MODEL, *SIZES, MRR, RUN], rows)},
-            charts={"skyline": (chart, "MRR against effective parameters")},
+            charts={"skyline": self.drawn(chart, title, f"{title}, with intervals")},
         )
 
-    def patterns(self) -> Part:
-        """|M_k| of chosen relations as heat maps."""
+    def patterns(self) -> Part | None:
+        """|M_k| of chosen relations as heat maps, of a core that became sparse or if asked for."""
         fit, graph = self.sparse_fit(), self.fits.graph
+        is_sparse = fit.learns == "pattern" and fit.sizes.core_density <= SPARSE
+        if not (is_sparse or self.options.sparse or self.options.relations):
+            return None
         chosen = [graph.relations.find(name) for name in self.options.relations]
         chosen = chosen or most_frequent(graph, PATTERNS)
         run = self.fits.open(fit)
         rows = [describe_mixing(run, k) for k in chosen]
         return Part(
-            "Learned sparsity patterns",
+            "Learned sparsity patterns" if is_sparse else "Mixing matrices",
             f"|M_k| in {fit.label}: bright cells are pairs of coordinates that interact. "
             f"{fit.sizes.core_density:.4%} of its core's entries are not zero. Diagonal: the sum "
             "of the absolute diagonal values of M_k, also as a share of all absolute values.",
             {"patterns": Table(f"Mixing matrices of {fit.label}", MIXING_COLUMNS, rows)},
-            charts=mixing_charts(run, chosen, "pattern", f" in {fit.label}"),
+            charts=mixing_charts(run, chosen, "pattern"),
         )
 
     def relations(self) -> Part:
@@ -200,7 +212,7 @@ class Comparing:
         )
         names = {"first": first.kind, "second": second.kind}
         if first.kind == second.kind:
-            names = {"first": first.name, "second": second.name}
+            names = {"first": first.label, "second": second.label}
         columns = [
             Column("train triples", "triples", ",d"),
             Column("tested", "tested", ",d"),
@@ -217,14 +229,16 @@ class Comparing:
             {
                 "relation": row["shown"],
                 "model": name,
+                "tested": row["tested"],
                 **{f"mrr{end}": row.get(f"{which}_mrr{end}") for end in ("", "_low", "_high")},
             }
             for row in relations
             for which, name in names.items()
             if row["group"] and row["tested"]
         ]
-        caption = "MRR on the relations with the strongest diagonals, then with the weakest"
-        count, family = len(relations), [fit.kind for fit in self.best_fits]
+        title = "MRR on the relations with the strongest diagonals, then with the weakest"
+        caption = f"{title}, with intervals over the bars"
+        count = len(relations)
         return Part(
             "Relation by relation",
             f"{first.label} and {second.label} on the {count} most frequent relations of train, "
@@ -242,7 +256,7 @@ class Comparing:
                     relations,
                 ),
             },
-            charts={"relations": (relation_bars(bars, family), caption)} if bars else {},
+            charts=({"relations": self.drawn(relation_bars(bars), title, caption)} if bars else {}),
         )
 
     def cost(self) -> Part:
@@ -251,6 +265,7 @@ class Comparing:
             {**self.row(fit), **fit.cost, "fit": f"{fit.kind} {fit.entity_dim}"}
             for fit in self.by_size
         ]
+        title = "Time, memory and operations"
         chart = bar_panels(rows, COSTS, by="fit", format=",.3~r")
         columns = [*MODEL, PARAMETERS, *COST, RUN]
         return Part(
@@ -261,42 +276,41 @@ class Comparing:
             "counted for the model that was kept: per epoch of training, forward and backward; per "
             "query to rank all entities.",
             {"cost": Table("Cost of the best fit of each model and entity size", columns, rows)},
-            charts={"cost": (chart, "Time, memory and operations")},
+            charts={"cost": (titled(chart, title, self.fits.graph.name), title)},
         )
 
-    def baselines(self) -> Part:
-        """With and without reciprocal relations."""
+    def baselines(self) -> Part | None:
+        """With and without reciprocal relations, where a model was fitted both ways."""
         fits = sorted(self.by_size, key=lambda fit: (fit.model, fit.entity_dim, fit.reciprocal))
         pairs = [
             (later, earlier)
             for earlier, later in itertools.pairwise(fits)
             if (earlier.model, earlier.entity_dim) == (later.model, later.entity_dim)
         ]
+        if not pairs:
+            return None
         found = self.certainty.differences(pairs, self.protocol)
         gains = {later.name: row for (later, _), row in zip(pairs, found, strict=True)}
         rows = [
             {
                 **self.row(fit),
                 "base": fit.model,
-                "model": f"{fit.kind} {fit.entity_dim}",
+                "fit": f"{fit.kind} {fit.entity_dim}",
                 **gains.get(fit.name, {}),
             }
             for fit in fits
         ]
         reciprocal = Column("reciprocal", "reciprocal")
         columns = [Column("model", "base"), MODEL[1], reciprocal, *SIZES[1:], *QUALITY]
-        said = (
-            "Differences are those of a fit with reciprocal relations to the one without."
-            if pairs
-            else "No model of one entity size was fitted both with and without them."
-        )
-        title = "Fits with and without reciprocal relations"
+        title = "Fits without and with reciprocal relations"
+        chart = bar_panels(rows, METRICS, by="fit", shares=True)
         return Part(
             title,
             "With reciprocal relations (?, k, j) is asked as (j, k^-1, ?), each inverse having an "
-            f"embedding of its own. {said}",
+            "embedding of its own. Differences are those of a fit with reciprocal relations to "
+            "the one without.",
             {"baselines": Table(title, [*columns, *DIFFERENCE, RUN], rows)},
-            charts={"baselines": (bar_panels(rows, METRICS, shared=True), title)},
+            charts={"baselines": self.drawn(chart, title, title)},
         )
 
     def all_fits(self) -> Part:
@@ -308,6 +322,11 @@ class Comparing:
         return Part("All fits", "In the order given.", {"fits": Table("All fits", columns, rows)})
 
     # -- what the parts share -----------------------------------------------------------------
+
+    def drawn(self, chart: AnyChart, title: str, caption: str) -> tuple[AnyChart, str]:
+        """A chart of these figures, with a title that says whose, and a caption."""
+        about = f"{self.fits.graph.name}, {self.fits.split}, protocol {self.protocol}"
+        return titled(chart, title, about), caption
 
     def merit(self, fit: Fit) -> float:
         """By what fits are chosen: the MRR on valid; without valid triples that on the split."""

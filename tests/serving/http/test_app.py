@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from reltucker.report.colors import MODELS
 from reltucker.serving.http import Limits, Predictor, make_app
 from tests.serving.http.client import Client
 from tests.serving.http.conftest import RUN
@@ -70,6 +71,14 @@ def test_every_reply_has_the_headers_of_a_careful_server(client: Client) -> None
         assert headers["referrer-policy"] == "no-referrer"
         assert "access-control-allow-origin" not in headers
     assert client.get("/").headers["content-type"] == "text/html; charset=utf-8"
+
+
+def test_models_have_the_colours_of_all_charts(client: Client) -> None:
+    script = client.get("/models.js")
+    assert script.headers["content-type"] == "text/javascript; charset=utf-8"
+    written = script.body.decode().removeprefix("export const MODELS = ").rstrip(";\n")
+    assert {name: tuple(pair) for name, pair in json.loads(written).items()} == dict(MODELS)
+    assert client.get("/api/runs").json()[0]["model"] in MODELS
 
 
 def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:

@@ -20,6 +20,10 @@ AXE = "axe-core@4.10.3"
 NO_AXE = "window.axe = { run: () => ({ violations: [] }) }"
 FEW = {"resultTypes": ["violations"]}
 CHARTS = ("entities", "relations", "core", "learning", "results", "calibration", "runs")
+HIDDEN = """[...document.querySelectorAll("tbody th, tbody td")].filter((cell) => {
+  const box = cell.getBoundingClientRect();
+  return box.left < 0 || box.right > innerWidth + 1 || !cell.checkVisibility();
+}).length"""
 SETTLED = "body:not(:has([aria-busy])) main h1"
 
 
@@ -134,6 +138,8 @@ def test_every_view_passes_axe_in_light_and_dark_and_fits_a_phone(
             page.set_viewport_size({"width": width, "height": 800})
             wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert wide <= 0, (view, params, width)
+            if width == 390:  # no column is out of sight
+                assert page.evaluate(HIDDEN) == 0, (view, params)
         page.set_viewport_size({"width": 390, "height": 800})
         place = "main"  # what is around it stays the same
     assert page.evaluate("document.getElementsByTagName('script').length") == 1

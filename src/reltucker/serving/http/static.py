@@ -1,8 +1,11 @@
 """The files of the page, from the package, and Vega for its charts."""
 
 import asyncio
+import json
 import sys
 from importlib.resources import files
+
+from reltucker.report.colors import MODELS
 
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -13,8 +16,10 @@ KINDS = {
 
 
 def read_page() -> dict[str, tuple[bytes, str]]:
-    """Content and type by the path of a request; index.html is `/`."""
-    found = {}
+    """Content and type by the path of a request; index.html is `/`. The colours of models are those
+    of all charts."""
+    colors = f"export const MODELS = {json.dumps(MODELS)};\n"
+    found = {"/models.js": (colors.encode(), KINDS["js"])}
     for file in files(__package__).joinpath("page").iterdir():
         kind = KINDS.get(file.name.rpartition(".")[2])
         if kind is not None:

@@ -132,9 +132,9 @@ async function answers(run, params, signal) {
       : ["The score orders the answers of one question; it is no probability. This model has none: ", make("code", {}, "reltucker calibrate"), " makes them."]),
     table("Answers", [
       ["Answer", (row) => link(onwards(row), labelled(row.label, row.answer))],
-      ["Rank", (row) => number(row.rank), "number wide"],
+      ["Rank", (row) => number(row.rank), "number"],
       ...(isCalibrated ? [["Probability", (row) => probability(row.probability)]] : []),
-      ["Score", (row) => number(row.score), "number wide"],
+      ["Score", (row) => number(row.score), "number"],
       ["In the graph?", (row) => badge(row.known)],
       ["Reasons", why],
     ], found),

@@ -1,11 +1,13 @@
 /** Charts by Vega, in the colours of the page, each with a table of its numbers. */
 
 import { help, make, number, shorten, table } from "./dom.js";
+import { MODELS } from "./models.js";
 
 const LOOKS = {
-  light: { ink: "#1d2329", grid: "#dfe3e8", marks: ["#0072b2", "#b84a00", "#00795a", "#a8447c", "#8a6100", "#4d4d4d"] },
-  dark: { ink: "#e8ebee", grid: "#3a424b", marks: ["#6cb8ee", "#ff9a57", "#4fd0a5", "#f0a3cc", "#f0c24b", "#c4c8cc"] },
+  light: { ink: "#1d2329", grid: "#dfe3e8", place: 0 },
+  dark: { ink: "#e8ebee", grid: "#3a424b", place: 1 },
 };
+const QUIET = ["#6b7480", "#9aa2ad"]; // of what belongs to no model
 const ROWS = 300; // of a table under a chart
 
 let embed = null;
@@ -19,8 +21,10 @@ async function vega() {
   return embed;
 }
 
-function config() {
+/** In the colour of a model; where there are several, each has its own. */
+function config(models) {
   const look = LOOKS[document.documentElement.dataset.theme] ?? LOOKS.light;
+  const marks = models.map((model) => (MODELS[model] ?? QUIET)[look.place]);
   const text = { labelColor: look.ink, titleColor: look.ink, labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" };
   return {
     aria: false, // the figure has a name and a table
@@ -28,11 +32,11 @@ function config() {
     font: "system-ui, sans-serif",
     view: { stroke: null },
     axis: { ...text, gridColor: look.grid, domainColor: look.grid, tickColor: look.grid, labelLimit: 180 },
-    legend: { ...text, orient: "bottom", columns: 2, labelLimit: 160 },
+    legend: { ...text, symbolBaseFillColor: look.ink, symbolBaseStrokeColor: look.ink, orient: "bottom", columns: 2, labelLimit: 160 },
     header: text,
     text: { color: look.ink },
-    range: { category: look.marks },
-    mark: { color: look.marks[0], invalid: null },
+    range: { category: marks },
+    mark: { color: marks.length === 1 ? marks[0] : QUIET[look.place], invalid: null },
     rule: { color: look.ink },
   };
 }
@@ -51,9 +55,10 @@ function tip(handler, event, item, value) {
 
 /**
  * A figure: title, a sentence that says how to read it, the chart, and the table of its numbers.
- * `columns` are [title, key] pairs of the rows. `onpick` is told the row of a mark that was clicked.
+ * `columns` are [title, key] pairs of the rows. `models` are those that it is about, in the order of
+ * a scale. `onpick` is told the row of a mark that was clicked.
  */
-export function figure({ title, text, spec, rows, columns, signal, onpick }) {
+export function figure({ title, text, spec, rows, columns, models, signal, onpick }) {
   const place = make("div", { class: "chart", role: "img", "aria-label": `${title}; the table below has its numbers` });
   const cell = (key) => (row) => typeof row[key] === "string" ? make("bdi", { dir: "auto" }, shorten(row[key], 60)) : number(row[key]);
   const numbers = make("details", {}, make("summary", {}, "Show as a table"));
@@ -72,7 +77,7 @@ export function figure({ title, text, spec, rows, columns, signal, onpick }) {
       return;
     }
     view?.finalize();
-    const whole = { width: "container", autosize: { type: "fit-x", contains: "padding" }, ...spec, config: config(), data: { values: rows } };
+    const whole = { width: "container", autosize: { type: "fit-x", contains: "padding" }, ...spec, config: config(models), data: { values: rows } };
     view = await drawn(place, whole, { ast: true, actions: false, defaultStyle: false, renderer: "canvas", tooltip: tip });
     if (onpick) view.view.addEventListener("click", (event, item) => item?.datum?.name && onpick(item.datum));
   };

@@ -95,7 +95,7 @@ function review(run, facts) {
     body.replaceChildren(rows.length ? table("New facts", [
       ["Fact", (fact) => triple(fact)],
       ...(isCalibrated ? [["Probability", (fact) => probability(fact.probability)]] : []),
-      ["Score", (fact) => number(fact.score), "number wide"],
+      ["Score", (fact) => number(fact.score), "number"],
       ["Is it true?", buttons],
       ["Reasons", (fact) => link(to("why", { s: fact.subject, r: fact.relation, o: fact.object }), "Why?", make("span", { class: "unseen" }, " ", triple(fact)))],
     ], rows) : make("p", {}, "No fact fits this filter."));

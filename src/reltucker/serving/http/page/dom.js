@@ -81,11 +81,14 @@ export function probability(value) {
 export const badge = (isKnown) =>
   make("span", { class: isKnown ? "badge" : "badge new" }, isKnown ? "known" : "new");
 
-/** A table: columns are [title, cell of a row, class?], and the first is the heading of its row. */
+/**
+ * A table: columns are [title, cell of a row, class?], and the first is the heading of its row. On
+ * narrow screens the rows are blocks, whose cells show the titles.
+ */
 export function table(caption, columns, rows) {
   const cells = (row, place) =>
-    columns.map(([, cell, kind], column) =>
-      make(column ? "td" : "th", { class: kind, scope: column ? null : "row" }, cell(row, place)));
+    columns.map(([title, cell, kind], column) => make(column ? "td" : "th",
+      { class: kind, scope: column ? null : "row", "data-head": title }, cell(row, place)));
   const heads = columns.map(([title, , kind]) => make("th", { scope: "col", class: kind }, title));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     make("table", {},

@@ -36,6 +36,15 @@ export async function show(root, context) {
   await PARTS[part][1](place, context);
 }
 
+/** An axis of MRR ends at 1, unless all values are below 0.6. */
+const mrrScale = (rows) => rows.some((row) => row.mrr > 0.6) ? { zero: false, domainMax: 1 } : { zero: false, padding: 25 };
+
+/** The model of a run, which gives charts their colour, and the graph that it was trained on. */
+function about({ run, runs }) {
+  const { model, graph } = runs.find((one) => one.name === run) ?? runs[0];
+  return { models: [model], graph };
+}
+
 const heading = (...text) => make("h2", { id: "results", tabindex: "-1" }, ...text);
 
 /** A form with one field for a name; choosing one goes there. */
@@ -62,7 +71,8 @@ async function neighbourhood(place, { run, params, signal }) {
   await around(picture, run, name, signal);
 }
 
-async function map(place, { run, signal }, kind) {
+async function map(place, { run, runs, signal }, kind) {
+  const { models } = about({ run, runs });
   await load(place, "the map", signal, async () => {
     const rows = await api(of(run, "map", { kind }), { signal });
     const what = kind === "entity" ? "entities" : "relations";
@@ -88,7 +98,7 @@ async function map(place, { run, signal }, kind) {
       figure({
         title: `${number(rows.length)} ${what} in two dimensions`,
         text: `The model describes each of the ${what} by a list of numbers. Here the list is squeezed into two: what stands close together is similar to the model. Drag to move, roll to zoom, choose a point to go on.`,
-        spec: { height: 480, layer: [points, names] }, rows, signal, onpick: pick,
+        spec: { height: 480, layer: [points, names] }, rows, models, signal, onpick: pick,
         columns: [["Name", "label"], ["Facts", "count"], ["x", "x"], ["y", "y"]],
       }),
     ];
@@ -112,7 +122,8 @@ async function mixing(place, { run, params, signal }) {
   });
 }
 
-async function core(place, { run, signal }) {
+async function core(place, { run, runs, signal }) {
+  const { models } = about({ run, runs });
   await load(place, "the core", signal, async () => {
     const found = await api(of(run, "core"), { signal });
     const rows = found.slices.map((share, n) => ({ slice: n + 1, share, percent: percent(share) }));
@@ -121,7 +132,7 @@ async function core(place, { run, signal }) {
       figure({
         title: `The core is ${percent(found.density)} filled`,
         text: "The core says which coordinates of subject, relation and object may act together. It is a stack of slices, one for each coordinate of a relation. Empty places cost nothing: a sparse core is a small model, whose answers have few reasons.",
-        rows, signal, columns: [["Slice", "slice"], ["Filled", "percent"]],
+        rows, models, signal, columns: [["Slice", "slice"], ["Filled", "percent"]],
         spec: {
           height: 260, mark: "bar",
           encoding: {
@@ -135,20 +146,21 @@ async function core(place, { run, signal }) {
   });
 }
 
-async function learning(place, { run, signal }) {
+async function learning(place, { run, runs, signal }) {
+  const { models, graph } = about({ run, runs });
   await load(place, "the learning curves", signal, async () => {
     const { epochs } = await api(of(run, "epochs"), { signal });
     const rows = epochs.map((one) => ({ epoch: one.epoch, loss: one.loss, mrr: one.valid?.standard?.mrr ?? null, density: one.core_density ?? null }));
     if (!rows.length) return [heading("Learning"), make("p", {}, "This run has noted no epochs: it was merged from others or is the result of adding entities.")];
-    const curve = (key, name, text) => {
+    const curve = (key, name, text, whose) => {
       const some = rows.filter((row) => row[key] !== null);
       return some.length ? figure({
-        title: name, text, rows: some, signal, columns: [["Epoch", "epoch"], [name, key]],
+        title: `${name} (${whose})`, text, rows: some, models, signal, columns: [["Epoch", "epoch"], [name, key]],
         spec: {
           height: 220, mark: { type: "line", point: true },
           encoding: {
             x: { field: "epoch", type: "quantitative", title: "epoch", axis: { tickMinStep: 1, format: "d" }, scale: { zero: false } },
-            y: { field: key, type: "quantitative", title: name, scale: { zero: false } },
+            y: { field: key, type: "quantitative", title: name, scale: key === "mrr" ? mrrScale(some) : { zero: false } },
             tooltip: [{ field: "epoch" }, { field: key, format: ".4", title: name }],
           },
         },
@@ -156,15 +168,16 @@ async function learning(place, { run, signal }) {
     };
     return [
       heading("Learning"),
-      curve("mrr", "MRR on validation facts", `How well facts that were held back are found, after each pass (epoch) over the training facts. ${MRR}`),
-      curve("loss", "Loss", "What training makes small, after each epoch."),
+      curve("mrr", "MRR on validation facts", `How well facts that were held back are found, after each pass (epoch) over the training facts. ${MRR}`, `${graph}, valid, protocol standard`),
+      curve("loss", "Loss", "What training makes small, after each epoch.", `${graph}, train`),
       rows.some((row) => row.density !== null && row.density < 1)
-        ? curve("density", "Share of the core that is filled", "A sparse model learns which places of its core it can do without.") : null,
+        ? curve("density", "Share of the core that is filled", "A sparse model learns which places of its core it can do without.", graph) : null,
     ];
   });
 }
 
-async function results(place, { run, signal }) {
+async function results(place, { run, runs, signal }) {
+  const { models, graph } = about({ run, runs });
   await load(place, "the results", signal, async () => {
     const found = await api(of(run, "results"), { signal });
     const rows = found.relations.map((row) => ({
@@ -178,7 +191,7 @@ async function results(place, { run, signal }) {
       heading("Results by relation"),
       make("p", {}, `Facts of the split “${found.split}”, ${number(found.triples)} of them, were asked for in both directions. MRR ${number(whole.mrr)}; among the first ten answers in ${percent(whole["hits@10"])} of ${count(whole.queries, "question")}.`),
       figure({
-        title: "MRR by relation", rows: shown, signal,
+        title: `MRR by relation (${graph}, ${found.split}, protocol standard)`, rows: shown, models, signal,
         text: `${MRR} The number beside a bar is how many questions it rests on: few questions tell little.`,
         columns: [["Relation", "label"], ["Questions", "questions"], ["MRR", "mrr"], ["First ten", "hits"]],
         spec: {
@@ -195,7 +208,8 @@ async function results(place, { run, signal }) {
   });
 }
 
-async function calibration(place, { run, signal }) {
+async function calibration(place, { run, runs, signal }) {
+  const { models, graph } = about({ run, runs });
   await load(place, "the calibration", signal, async () => {
     const found = await api(of(run, "calibration"), { signal });
     const { bins, brier, expected_calibration_error: error } = found.reliability;
@@ -203,7 +217,7 @@ async function calibration(place, { run, signal }) {
     return [
       heading("Calibration"),
       figure({
-        title: "Do the probabilities hold?", rows, signal,
+        title: `Do the probabilities hold? (${graph}, ${found.split})`, rows, models, signal,
         text: "Of all facts to which the model gives about 70 %, about 70 % should be true. On the diagonal they are; larger points rest on more facts.",
         columns: [["Probability given", "mean_probability"], ["Share that is true", "share_true"], ["Facts", "count"]],
         spec: {
@@ -259,19 +273,21 @@ async function compared(place, { runs, run, signal }) {
       ["Skyline", (row) => onSkyline.has(row) ? "yes" : ""],
     ], rows));
   if (!judged.length) return;
-  const marked = judged.map((row) => ({ ...row, kind: onSkyline.has(row) ? "skyline" : "beaten by a smaller one" }));
+  const models = [...new Set(judged.map((row) => row.model))];
+  const marked = judged.map((row) => ({ ...row, kind: onSkyline.has(row) ? "skyline" : "beaten" }));
   place.append(figure({
-    title: "Skyline: quality and size", rows: marked, signal,
+    title: `Skyline: quality and size (${[...graphs].join(", ")}, valid, protocol standard)`, rows: marked, models, signal,
     text: "Further up is better, further left is smaller. Models on the line are on the skyline: none that is as small does better.",
     columns: [["Run", "name"], ["Parameters", "parameters"], ["MRR", "mrr"], ["Skyline", "kind"]],
     spec: {
       height: 320,
       encoding: {
         x: { field: "parameters", type: "quantitative", title: "parameters", scale: { type: "log", nice: false, padding: 40 }, axis: { format: "~s", tickCount: 4 } },
-        y: { field: "mrr", type: "quantitative", title: "MRR", scale: { zero: false, padding: 25 } },
+        y: { field: "mrr", type: "quantitative", title: "MRR", scale: mrrScale(marked) },
+        color: { field: "model", type: "nominal", sort: models, scale: { domain: models }, legend: { title: null } },
       },
       layer: [
-        { transform: [{ filter: "datum.kind == 'skyline'" }], mark: { type: "line", interpolate: "step-after" } },
+        { transform: [{ filter: "datum.kind == 'skyline'" }], mark: { type: "line", interpolate: "step-after" }, encoding: { color: { value: "gray" } } },
         { mark: { type: "point", filled: true, size: 110, opacity: 1 }, encoding: { shape: { field: "kind", legend: { title: null } }, tooltip: [{ field: "name", title: "run" }, { field: "mrr", format: ".3" }, { field: "parameters", format: "," }] } },
         { mark: { type: "text", dy: -12, limit: 120 }, encoding: { text: { field: "name" } } },
       ],
