@@ -1,6 +1,6 @@
 """`reltucker discover`: the most probable facts that the graph does not hold."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -59,10 +59,11 @@ def command(
     )
     columns = [Column("rank", "rank", "d")]
     columns += [Column(name, name) for name in ("subject", "relation", "object")]
-    columns.append(Column("score", "score", ".3f"))
+    columns.append(Column("score", "score", ".3f", spare=1))
     if facts["probability"].count():
         columns.append(Column("probability", "probability", ".3f"))
-    if out is not None:
-        write_answers(facts, out)
-    table = Table("", columns, opened.graph.shown(facts).to_dicts())
-    output.show(json, facts.to_dicts(), *([table] if out is None else []))
+    if out is None:
+        shown: Any = Table("", columns, opened.graph.shown(facts).to_dicts())
+    else:
+        shown = write_answers(facts, out, "new facts")
+    output.show(json, facts.to_dicts(), shown)

@@ -30,9 +30,10 @@ def command(
         check_answer_file(out)
     opened = open_run(run, labels=labels, language=language)
     scored = opened.score(file)
-    if out is not None:
-        write_answers(scored, out)
-    output.show(json, scored.to_dicts(), *(tables(scored, opened.graph) if out is None else []))
+    if out is None:
+        output.show(json, scored.to_dicts(), *tables(scored, opened.graph))
+    else:
+        output.show(json, scored.to_dicts(), write_answers(scored, out, "triples with scores"))
 
 
 def tables(scored: Any, graph: Any) -> list[Any]:
@@ -40,13 +41,13 @@ def tables(scored: Any, graph: Any) -> list[Any]:
     from reltucker.report import Column, Table
 
     columns = [Column(name, name) for name in ("subject", "relation", "object")]
-    columns.append(Column("score", "score", ".3f"))
+    columns.append(Column("score", "score", ".3f", spare=1))
     if scored["probability"].count():
         columns.append(Column("probability", "probability", ".3f"))
     columns += [
-        Column("rank as object", "object_rank", ",.6g"),
-        Column("rank as subject", "subject_rank", ",.6g"),
-        Column("known", "known"),
+        Column("rank as object", "object_rank", ",.6g", spare=2),
+        Column("rank as subject", "subject_rank", ",.6g", spare=2),
+        Column("known", "known", spare=3),
     ]
     told = f"ranks: among {graph.seen_entities:,} entities, without the other known answers"
     return [Table("", columns, graph.shown(scored).to_dicts()), told]
