@@ -57,6 +57,17 @@ def track(
         yield advance
 
 
+@contextmanager
+def going_on(how: str) -> Iterator[None]:
+    """Whoever stops what is done here, by Ctrl-C or a signal, is told how it goes on."""
+    try:
+        yield
+    except BaseException as stopped:
+        if not isinstance(stopped, Exception):
+            stopped.add_note(how)
+        raise
+
+
 class TrainingProgress:
     """Watches a training run: a bar for the steps of an epoch, and its results below."""
 
@@ -126,7 +137,8 @@ class TrainingProgress:
         self._left = ""
         if each is not None:
             parts.append(f"{each:.2g} s/epoch" if each < 10 else f"{each:.0f} s/epoch")
-            self._left = f"at most {duration(each * (self.epochs - epoch))} left"
+            if epoch < self.epochs:
+                self._left = f"at most {duration(each * (self.epochs - epoch))} left"
         self._state = parts
         if self._bar.disable and time.monotonic() - self._shown >= LINE_SECONDS:
             self._shown = time.monotonic()
