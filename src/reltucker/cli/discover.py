@@ -11,16 +11,19 @@ def command(
     run: options.RunFolder,
     top: Annotated[int, Option(help="How many facts")] = 100,
     relations: Annotated[
-        list[str] | None, Option("--relation", help="Only facts of this relation; repeatable")
+        list[str] | None,
+        Option("--relation", help="Only facts of this relation; repeatable", show_default="all"),
     ] = None,
     entities: Annotated[
-        list[str] | None, Option("--entity", help="Only facts about this entity; repeatable")
+        list[str] | None,
+        Option("--entity", help="Only facts about this entity; repeatable", show_default="all"),
     ] = None,
     per_relation: Annotated[
         bool, Option("--per-relation", help="So many facts of each relation")
     ] = False,
     min_probability: Annotated[
-        float | None, Option(help="Only facts at least as probable, for example 0.9")
+        float | None,
+        Option(help="Only facts at least as probable, for example 0.9", show_default="all"),
     ] = None,
     anywhere: Annotated[
         bool,

@@ -33,6 +33,6 @@ def console() -> "Console":
     from rich.console import Console
 
     screen = Console(highlight=False, markup=False)
-    if not screen.is_terminal and "COLUMNS" not in os.environ:
+    if not screen.is_terminal and not os.environ.get("COLUMNS"):
         screen.width = PLAIN_WIDTH
     return screen

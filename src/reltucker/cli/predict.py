@@ -33,18 +33,29 @@ def command(
         bool, Option("--in-range", help="Only entities that stand there in train")
     ] = False,
     among: Annotated[
-        list[str] | None, Option(metavar="NAME", help="Only this entity; repeatable")
+        list[str] | None,
+        Option(metavar="NAME", help="Only this entity; repeatable", show_default="all"),
     ] = None,
     among_file: Annotated[
-        Path | None, Option(metavar="FILE", help="Only the entities of this list, one a line")
+        Path | None,
+        Option(
+            metavar="FILE", help="Only the entities of this list, one a line", show_default="all"
+        ),
     ] = None,
     where: Annotated[
         list[str] | None,
-        Option(metavar="RELATION=OBJECT", help="Only entities with this fact; repeatable"),
+        Option(
+            metavar="RELATION=OBJECT",
+            help="Only entities with this fact; repeatable",
+            show_default="all",
+        ),
     ] = None,
     questions: Annotated[
         Path | None,
-        Option(help="A table of (subject, relation, object), in each row one of them '?'"),
+        Option(
+            help="A table of (subject, relation, object), in each row one of them '?'",
+            show_default="the one given",
+        ),
     ] = None,
     out: options.Answers = None,
     labels: options.RunLabels = None,

@@ -39,7 +39,8 @@ def command(
         ObjectiveName, Option(help="The best MRR, or the front of MRR against parameters")
     ] = "mrr",
     max_parameters: Annotated[
-        str | None, Option(help="Limit of effective parameters, such as 3M")
+        str | None,
+        Option(help="Limit of effective parameters, such as 3M", show_default="no limit"),
     ] = None,
     storage: Annotated[
         str | None,

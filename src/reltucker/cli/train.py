@@ -17,7 +17,12 @@ def command(
     graph: options.OtherGraph = None,
     start: Annotated[
         Path | None,
-        Option("--from", metavar="RUN", help="Begin with the weights and the recipe of this run"),
+        Option(
+            "--from",
+            metavar="RUN",
+            help="Begin with the weights and the recipe of this run",
+            show_default="random weights",
+        ),
     ] = None,
     model: options.PresetModel = None,
     reciprocal: Annotated[
@@ -40,7 +45,12 @@ def command(
     labels: options.Labels = None,
     assignments: Annotated[
         list[str] | None,
-        Option("--set", metavar="KEY=VALUE", help="Any setting of the recipe; repeatable"),
+        Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any setting of the recipe; repeatable",
+            show_default="the preset's",
+        ),
     ] = None,
     out: Annotated[
         Path | None, Option(help="The run folder", show_default="a new one in runs/")
