@@ -7,6 +7,7 @@ from typing import Literal
 
 SplitName = Literal["train", "valid", "test"]
 Protocol = Literal["standard", "seen", "paper"]
+ShownProtocol = Literal["standard", "seen", "paper", "all"]
 Breakdown = Literal["relation", "kind", "direction"]
 ExportFormat = Literal["parquet", "word2vec"]
 SamplerName = Literal["paper", "gp", "tpe", "random", "grid"]

@@ -1,5 +1,6 @@
 """Runs: train a model on a graph, open it again, judge it, ask it."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
@@ -31,7 +32,7 @@ from reltucker.graph import (
 )
 from reltucker.model import RelationalTucker, sizes_of
 from reltucker.peers import ALONE, Peers
-from reltucker.progress import TrainingProgress, track
+from reltucker.progress import TrainingProgress, going_on, track
 from reltucker.report.notebook import card, curve
 from reltucker.report.tables import Value
 from reltucker.search import DEFAULT_PRESET, filled
@@ -526,7 +527,9 @@ def _train(
 ) -> None:
     progress = progress and peers.rank == 0
     shown = TrainingProgress(recipe.model.name, recipe.train.epochs) if progress else None
-    with shown or nullcontext():
+    path = shlex.quote(str(folder.path))
+    how = f"the run is {path}, and `reltucker resume {path}` goes on with it"
+    with going_on(how), shown or nullcontext():
         training = Training(recipe, graph, folder, shown, peers, callbacks)
         if restore:
             training.restore()

@@ -47,7 +47,8 @@ def test_discover_lists_new_facts(folder: Path) -> None:
     assert {fact["relation"] for fact in facts} == {"born_in"}
     text = run(*options, cwd=folder).stdout
     assert all(fact["subject"] in text and fact["object"] in text for fact in facts)
-    assert run(*options, "--out", "facts.csv", cwd=folder).stdout == ""
+    said = run(*options, "--out", "facts.csv", cwd=folder).stdout
+    assert said == "wrote 3 new facts to facts.csv\n"
     assert pl.read_csv(folder / "facts.csv")["subject"].to_list() == [f["subject"] for f in facts]
     options = ["discover", "run", "--per-relation", "--entity", "Karlsberg", "--top", "1", "--json"]
     about = json.loads(run(*options, cwd=folder).stdout)

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -39,7 +40,9 @@ def reltucker(*arguments: str, cwd: Path, code: int = 0) -> subprocess.Completed
     return done
 
 
-def run(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str, cwd: Path, code: int = 0, columns: str = "100"
+) -> subprocess.CompletedProcess[str]:
     """The same in this process, which need not import torch again."""
     out, err = io.StringIO(), io.StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -48,7 +51,7 @@ def run(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProces
             contextlib.chdir(cwd),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
-            patch.dict(os.environ, environment(cwd)),
+            patch.dict(os.environ, environment(cwd, columns)),
             patch.object(sys, "argv", ["reltucker", *arguments]),
             patch.object(warnings, "formatwarning"),
             warnings.catch_warnings(action="default"),
@@ -62,8 +65,8 @@ def run(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProces
     return subprocess.CompletedProcess(list(arguments), code, out.getvalue(), err.getvalue())
 
 
-def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "RELTUCKER_HOME": str(folder / "home"), "COLUMNS": "100"}
+def environment(folder: Path, columns: str = "100") -> dict[str, str]:
+    return {**os.environ, "RELTUCKER_HOME": str(folder / "home"), "COLUMNS": columns}
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +100,49 @@ def test_evaluate_breaks_down(folder: Path) -> None:
     figures = json.loads(run("evaluate", "run", *options, cwd=folder).stdout)
     assert figures["split"] == "valid"
     assert sum(g["seen"]["queries"] for g in figures["by_relation"]) == figures["seen"]["queries"]
-    text = run("evaluate", "run", "--by", "kind", cwd=folder).stdout
-    assert "N-N" in text
+    text = run("evaluate", "run", "--by", "kind", "--protocol", "all", cwd=folder).stdout
+    assert re.search(r"N-N +standard .*\n +N-N +seen .*\n +N-N +paper", text)
     assert "hits@10" in text
+
+
+def test_a_break_down_shows_one_protocol_by_counts(folder: Path) -> None:
+    figures = json.loads(run("evaluate", "run", "--by", "relation", "--json", cwd=folder).stdout)
+    expected = {row["relation"]: row for row in figures["by_relation"]}
+    for protocol in ("seen", "paper"):
+        options = [] if protocol == "seen" else ["--protocol", protocol]
+        text = run("evaluate", "run", "--by", "relation", *options, cwd=folder).stdout
+        assert f"protocol {protocol}" in text
+        rows = [line.split() for line in text.splitlines() if line.split()[:1]]
+        rows = [row for row in rows if row[0] in expected]
+        assert len(rows) == len(expected)
+        for row in rows:
+            assert row[1] == f"{expected[row[0]][protocol]['mrr']:.4f}"
+            assert row[-1] == f"{expected[row[0]][protocol]['queries']:,}"
+        counts = [int(row[-1].replace(",", "")) for row in rows]
+        assert counts == sorted(counts, reverse=True)
+
+
+def test_figures_say_which_answers_were_left_out(folder: Path) -> None:
+    result = json.loads((folder / "run" / "result.json").read_text())
+    full = result["valid_full_filter"]
+    assert full["mrr"] > result["seen"]["mrr"]
+    assert full["queries"] == result["seen"]["queries"]
+    told = [
+        f"validation: MRR {result['seen']['mrr']:.4f}, "
+        f"HITS@10 {result['seen']['hits@10']:.4f} (answers of train and valid left out)",
+        f"  with answers of test left out too, as on test: MRR {full['mrr']:.4f}, "
+        f"HITS@10 {full['hits@10']:.4f}",
+    ]
+    assert run("resume", "run", cwd=folder).stdout.splitlines()[1:3] == told
+    lines = run("evaluate", "run", cwd=folder).stdout.splitlines()
+    assert lines[-2:] == told
+    assert "answers left out: those of train, valid and test" in lines[-3]
+    valid = json.loads(run("evaluate", "run", "--split", "valid", "--json", cwd=folder).stdout)
+    assert valid["seen"] == pytest.approx(result["seen"])
+    assert valid["valid_full_filter"] == pytest.approx(full)
+    text = run("evaluate", "run", "--split", "valid", cwd=folder).stdout
+    assert f"{full['mrr']:.4f}" in text
+    assert "answers left out: those of train and valid\n" in text
 
 
 def test_describe_model_counts_parameters(folder: Path) -> None:
@@ -206,10 +249,71 @@ def test_batch_prediction_from_and_to_files(folder: Path) -> None:
     for suffix, read in readers.items():
         out = f"answers.{suffix}"
         options = ["--questions", "questions.tsv", "--out", out, "--top", "2"]
-        assert run("predict", "run", *options, cwd=folder).stdout == ""
+        said = run("predict", "run", *options, cwd=folder).stdout
+        assert said == f"wrote 4 answers to {out}\n"
         frame = read(folder / out)
         assert frame["question"].to_list() == [1, 1, 2, 2]
         assert frame["rank"].to_list() == [1, 2, 1, 2]
+
+
+def test_a_batch_answers_what_can_be_asked_and_lists_the_rest(folder: Path) -> None:
+    name = pl.read_parquet(folder / "run" / "entities.parquet")["name"][0]
+    (folder / "some.tsv").write_text(
+        f"Nobody\tmother\t?\n{name}\tmother\t?\n?\t?\tKarlsberg\n?\tborn_in\tKarlsberg\n"
+    )
+    ask = ["predict", "run", "--questions", "some.tsv", "--top", "2"]
+    done = run(*ask, cwd=folder, code=3)
+    for question in (f"{name}, mother, ?", "?, born_in, Karlsberg"):
+        assert done.stdout.count(question) == 2
+    first, *listed = done.stderr.splitlines()
+    assert first == "warning: 2 of 4 questions cannot be asked:"
+    assert [line.split(":")[0] for line in listed] == ["  question 1", "  question 3"]
+    assert "no entity is called 'Nobody'" in listed[0]
+    rows = json.loads(run(*ask, "--json", cwd=folder, code=3).stdout)
+    assert [row["question"] for row in rows] == [1, 2, 2, 3, 4, 4]
+    assert ["error" in row for row in rows] == [True, False, False, True, False, False]
+    assert (rows[0]["subject"], rows[0]["object"]) == ("Nobody", "?")
+    run(*ask, "--out", "some.csv", cwd=folder, code=3)
+    assert pl.read_csv(folder / "some.csv")["question"].to_list() == [2, 2, 4, 4]
+    (folder / "none.tsv").write_text("Nobody\tmother\t?\nNoone\tmother\t?\n")
+    done = run("predict", "run", "--questions", "none.tsv", cwd=folder, code=2)
+    assert "none of the 2 questions can be asked; question 1: no entity is" in done.stderr
+
+
+COMMANDS = {
+    "compare": ["compare", "run", "--resamples", "100"],
+    "evaluate": ["evaluate", "run"],
+    "classify": ["evaluate", "run", "--classify"],
+    "relation": ["evaluate", "run", "--by", "relation"],
+    "valid": ["evaluate", "run", "--split", "valid"],
+    "describe-model": ["describe-model", "run"],
+    "describe": ["data", "describe", "families"],
+    "list": ["data", "list"],
+    "predict": ["predict", "run", "?", "born_in", "Karlsberg", "--known"],
+    "discover": ["discover", "run", "--top", "5"],
+    "similar": ["similar", "run", "--relations", "--least", "0"],
+    "study": ["study", "families", "--sizes", "8", "--trials", "1", "--epochs", "1", "--dry-run"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_tables_fit_the_window_and_cut_no_number(name: str, folder: Path) -> None:
+    """At 60 and 80 columns every number is one that a pipe has, too."""
+
+    def printed(columns: str) -> str:
+        text = run(*COMMANDS[name], cwd=folder, columns=columns).stdout
+        return re.sub(r"split, .* s\n", "", text)  # seconds differ
+
+    piped = printed("")
+    assert "\nleft out: " not in piped
+    known = set(piped.split())
+    for columns in (60, 80):
+        text = printed(str(columns))
+        table = [line for line in text.splitlines() if re.match(" [^ ]| +[^ ]+ *$", line)]
+        assert len(table) > 1
+        assert max(map(len, table)) <= columns
+        numbers = set(re.findall(r"(?<!\S)[+-]?[0-9][0-9.,%]*(?!\S)", text))
+        assert numbers <= known, numbers - known
 
 
 def test_export_and_resume(folder: Path) -> None:

@@ -50,6 +50,17 @@ def test_help_of_a_command_has_an_example_that_parses(name: str, tmp_path: Path)
     assert len(called) == 1
 
 
+def test_every_option_has_a_default_and_no_argument_doubled_brackets() -> None:
+    for name, command in commands().items():
+        text = command.get_help(typer.Context(command, info_name=name))
+        assert "[[" not in text, name
+        for option in command.params:
+            if option.param_type_name == "argument" or option.is_flag or option.required:
+                continue
+            shown = " ".join(option.get_help_record(typer.Context(command))[1].split())
+            assert "[default: " in shown, f"{name} {option.opts}"
+
+
 def test_the_list_of_commands_shows_whole_sentences(tmp_path: Path) -> None:
     text = run("--help", cwd=tmp_path).stdout
     assert "..." not in text.partition("Commands:")[2]

@@ -26,9 +26,9 @@ def sample(name: str = "SRT") -> Table:
     return Table("Sample", COLUMNS, [{**ROWS[0], "model": name}, ROWS[1]])
 
 
-def on_terminal(table: Table) -> str:
-    console = Console(file=io.StringIO(), width=200, color_system=None)
-    console.print(table.to_rich())
+def on_terminal(table: Table, width: int = 200) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(table)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
@@ -178,3 +178,56 @@ def test_tables_wait_for_nothing_heavy_and_the_room_knows_no_models():
         "assert rooms == {'atomic', 'errors', 'report'}, rooms"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+WIDE = Table(
+    "Fits",
+    [
+        Column("model", "model"),
+        Column("d_r", "size", ",d", spare=2),
+        Column("MRR", "mrr", ".4f", interval=True),
+        Column("HITS, all", "hits", ".4f", spare=1),
+        Column("run", "run"),
+    ],
+    [
+        {
+            "model": "ComplEx, reciprocal",
+            "size": 1_234_567,
+            "mrr": 0.6733,
+            "mrr_low": 0.6611,
+            "mrr_high": 0.6855,
+            "hits": 0.8125,
+            "run": "runs/a-very-long-name-of-a-run",
+        }
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"),
+    [
+        (120, None),
+        (70, None),
+        (55, "left out: intervals"),
+        (45, "left out: d_r; intervals"),
+        (36, "left out: d_r; HITS, all; intervals"),
+        (20, "left out: d_r; HITS, all; run; intervals"),
+    ],
+)
+def test_a_narrow_terminal_has_fewer_columns_and_no_number_cut(
+    width: int, left_out: str | None
+) -> None:
+    text = on_terminal(WIDE, width)
+    assert max(map(len, text.splitlines())) <= width
+    said = " ".join(text.split()).partition("left out: ")
+    assert (said[1] + said[2].partition(" (")[0] or None) == left_out
+    numbers = {"d_r": "1,234,567", "HITS, all": "0.8125", "intervals": "[0.6611,0.6855]"}
+    missing = said[2].partition(" (")[0].split("; ")
+    shown = [number for name, number in numbers.items() if name not in missing]
+    assert all(number in text.split() for number in ["0.6733", *shown])
+    assert [word for word in ("ComplEx,", "reciprocal") if word in text.split()]
+
+
+def test_a_wide_terminal_has_one_line_for_a_row() -> None:
+    assert "ComplEx, reciprocal  1,234,567  0.6733 [0.6611,0.6855]" in on_terminal(WIDE)
+    assert "left out" not in on_terminal(WIDE)

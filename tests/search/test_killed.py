@@ -160,7 +160,7 @@ def test_a_search_may_be_killed_or_stopped_and_loses_no_trial(
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
         assert (process.returncode, output) == (130, "")
-        assert "a search by the same command" in errors
+        assert f"the same command goes on with the search in {search.out}" in errors
         assert "Traceback" not in errors
         assert not is_alive(process_of(victims[0]))
         states = [trial.state for trial in search.trials()]

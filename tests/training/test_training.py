@@ -155,12 +155,13 @@ def test_a_killed_process_is_resumed_exactly(
     _, error = process.communicate(timeout=30)
     assert process.returncode == code
     assert "Traceback" not in error
+    assert (f"stopped; the run is {path}, and `reltucker resume {path}`" in error) == (code > 0)
     assert not (path / "result.json").exists()
     done = subprocess.run(
         [*COMMAND, "resume", str(path), "--json"], capture_output=True, check=True
     )
     # The best epoch so far is known from the first line on.
-    assert all(b"(best " in line for line in done.stderr.splitlines() if b"valid MRR" in line)
+    assert all(b"  best " in line for line in done.stderr.splitlines() if b"valid MRR" in line)
     resumed = json.loads(done.stdout)
     folder, whole = unbroken
     for key in ("epochs", "best_epoch", "standard", "seen", "paper"):

@@ -108,11 +108,8 @@ def main() -> NoReturn:
     except _Stopped as stopped:
         for number in (signal.SIGINT, signal.SIGTERM):  # another one while Python ends is no news
             signal.signal(number, signal.SIG_IGN)
-        advice = (
-            "a training run goes on with `reltucker resume RUN`, a study or "
-            "a search by the same command"
-        )
-        _fail(f"stopped; {advice}", 128 + stopped.args[0])
+        notes = getattr(stopped, "__notes__", [])
+        _fail("; ".join(["stopped", *notes]), 128 + stopped.args[0])
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -50,9 +50,9 @@ def command(
     output.show(
         json,
         {"run": str(run), **figures, "pictures": [str(png), str(svg)]},
-        f"{calibration.triples:,} triples of {split} and {calibration.corrupted:,} corrupted ones: "
-        f"{calibration.curve.method}, own curves for {len(own)} of {len(opened.graph.relations)} "
-        "relations",
+        f"{calibration.triples:,} triples of {split} and {calibration.corrupted:,} corrupted ones",
+        f"{calibration.curve.method}; own curves for {len(own)} of "
+        f"{len(opened.graph.relations)} relations",
         f"held out: expected calibration error {reliability['expected_calibration_error']:.4f}, "
         f"Brier score {reliability['brier']:.4f}, base rate {reliability['base_rate']:.3f}",
         Table("", columns, reliability["bins"]),

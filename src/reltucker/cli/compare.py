@@ -11,11 +11,17 @@ from reltucker.cli import options, output
 def command(
     runs: Annotated[list[Path], Argument(metavar="RUN", help="Run folders of one graph")],
     out: Annotated[
-        Path | None, Option(help="Write a page, tables (Markdown, CSV, LaTeX) and pictures here")
+        Path | None,
+        Option(
+            help="Write a page, tables (Markdown, CSV, LaTeX) and pictures here",
+            show_default="tables on the screen",
+        ),
     ] = None,
     split: options.Split = "test",
     protocol: options.Protocol = "seen",
-    max_entity_dim: Annotated[int | None, Option(help="Limit of d_e for the best fits")] = None,
+    max_entity_dim: Annotated[
+        int | None, Option(help="Limit of d_e for the best fits", show_default="no limit")
+    ] = None,
     relations: options.Relations = None,
     sparse: Annotated[
         str | None,

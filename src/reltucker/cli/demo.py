@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from typer import Option
 
-from reltucker.cli.output import console
+from reltucker.cli import output
 
 PAGE = "http://127.0.0.1:8000/"
 """Where `serve` shows the page, unless it is told otherwise."""
@@ -30,21 +30,22 @@ def command(out: Annotated[Path, Option(help="The folder to write")] = Path("dem
 
     began = time.monotonic()
     log = error_console()
-    run, tables = demonstrate(out, say=lambda text: log.print(text, markup=False))
-    screen = console()
-    for table in tables:
-        screen.print(table.to_rich())
-    subject, relation, _ = next(run.graph.named(run.graph.test[:1]).iter_rows())
-    screen.print(f"report: {out / 'report.html'}   pictures: {out / 'pictures'}")
+    run, parts = demonstrate(out, say=lambda text: log.print(text, markup=False))
     program = sys.argv[0] if shutil.which("reltucker") is None else "reltucker"
     if program.endswith("__main__.py"):
         program = "python -m reltucker"
-    screen.print(f"ask it: {program} predict {run.path} '{subject}' {relation} '?' --held-out")
+    questions = questions_to_try(run)
+    first = [questions[0].get(place, "?") for place in PLACES]
     others = (out / name for name in RUNS if out / name != run.path)
-    print(f"see it: {program} serve {shlex.join(map(str, (run.path, *others)))}")
-    print("and try there:")
-    for question in questions_to_try(run):
+    lines = [
+        f"report: {out / 'report.html'}   pictures: {out / 'pictures'}",
+        f"ask it: {program} predict {shlex.join([str(run.path), *first])} --held-out",
+        f"see it: {program} serve {shlex.join(map(str, (run.path, *others)))}",
+        "and try there:",
+    ]
+    for question in questions:
         text = ", ".join(question.get(place, "?") for place in PLACES)
         asked = urlencode({place[0]: name for place, name in question.items()})
-        print(f"  {text}: {PAGE}#/ask?{asked}")
+        lines.append(f"  {text}: {PAGE}#/ask?{asked}")
+    output.show(False, None, *parts, *lines)
     log.print(f"the demo took {time.monotonic() - began:.0f} s", markup=False)

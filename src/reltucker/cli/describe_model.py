@@ -16,7 +16,7 @@ def command(run: options.RunFolder, json: options.Json = False) -> None:
     from reltucker.run import open_run
 
     description = open_run(run).describe()
-    keys = ("model", "entity_dim", "relation_dim", "reciprocal", "entities", "relations")
+    kind = ("model", "entity_dim", "relation_dim", "reciprocal")
     rows = [
         {"view": "fixed core", **description},
         {"view": "constrained core", **description["constrained"]},
@@ -25,12 +25,15 @@ def command(run: options.RunFolder, json: options.Json = False) -> None:
     columns = [
         Column("view", "view"),
         Column("nnfp(G)", "nnfp_core", ",d"),
-        Column("nnfp(R)", "nnfp_relations", ",d"),
-        Column("nnfp(E)", "nnfp_entities", ",d"),
-        *([Column("normalisation", "nnfp_normalisation", ",d")] if normalised else []),
+        Column("nnfp(R)", "nnfp_relations", ",d", spare=1),
+        Column("nnfp(E)", "nnfp_entities", ",d", spare=1),
+        *([Column("normalisation", "nnfp_normalisation", ",d", spare=2)] if normalised else []),
         Column("d_r*", "effective_relation_size", ",.1f"),
         Column("parameters*", "effective_parameters", ",d"),
         Column("core density", "core_density", ".4%"),
     ]
-    line = ", ".join(f"{key} {description[key]}" for key in keys)
-    output.show(json, description, line, Table("", columns, rows))
+    lines = [
+        ", ".join(f"{key} {description[key]}" for key in keys)
+        for keys in (kind, ("entities", "relations"))
+    ]
+    output.show(json, description, *lines, Table("", columns, rows))

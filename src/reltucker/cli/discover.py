@@ -1,27 +1,30 @@
 """`reltucker discover`: the most probable facts that the graph does not hold."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
 from reltucker.cli import options, output
-from reltucker.cli.processes import launched, speaks
+from reltucker.cli.processes import launched
 
 
 def command(
     run: options.RunFolder,
     top: Annotated[int, Option(help="How many facts")] = 100,
     relations: Annotated[
-        list[str] | None, Option("--relation", help="Only facts of this relation; repeatable")
+        list[str] | None,
+        Option("--relation", help="Only facts of this relation; repeatable", show_default="all"),
     ] = None,
     entities: Annotated[
-        list[str] | None, Option("--entity", help="Only facts about this entity; repeatable")
+        list[str] | None,
+        Option("--entity", help="Only facts about this entity; repeatable", show_default="all"),
     ] = None,
     per_relation: Annotated[
         bool, Option("--per-relation", help="So many facts of each relation")
     ] = False,
     min_probability: Annotated[
-        float | None, Option(help="Only facts at least as probable, for example 0.9")
+        float | None,
+        Option(help="Only facts at least as probable, for example 0.9", show_default="all"),
     ] = None,
     anywhere: Annotated[
         bool,
@@ -45,7 +48,7 @@ def command(
     """
     from reltucker.report import Column, Table
     from reltucker.run import open_run
-    from reltucker.serving.tables import check_answer_file, write_answers
+    from reltucker.serving.tables import check_answer_file
 
     if out is not None:
         check_answer_file(out)
@@ -63,10 +66,11 @@ def command(
     )
     columns = [Column("rank", "rank", "d")]
     columns += [Column(name, name) for name in ("subject", "relation", "object")]
-    columns.append(Column("score", "score", ".3f"))
+    columns.append(Column("score", "score", ".3f", spare=1))
     if facts["probability"].count():
         columns.append(Column("probability", "probability", ".3f"))
-    if out is not None and speaks():
-        write_answers(facts, out)
-    table = Table("", columns, opened.graph.shown(facts).to_dicts())
-    output.show(json, facts.to_dicts(), *([table] if out is None else []))
+    if out is None:
+        shown: Any = Table("", columns, opened.graph.shown(facts).to_dicts())
+    else:
+        shown = output.written(facts, out, "new facts")
+    output.show(json, facts.to_dicts(), shown)

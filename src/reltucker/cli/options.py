@@ -36,19 +36,33 @@ Preset = Annotated[
 ]
 OtherGraph = Annotated[
     str | None,
-    Option("--graph", metavar="GRAPH", help="Another graph than the recipe's"),
+    Option("--graph", metavar="GRAPH", help="Another graph", show_default="the recipe's"),
 ]
 _EPOCHS = "At most so many epochs"
 Epochs = Annotated[int | None, Option(help=_EPOCHS, show_default="200")]
 PresetEpochs = Annotated[int | None, Option(help=_EPOCHS, show_default="the preset's")]
-Labels = Annotated[str | None, Option(metavar="FILE", help="A table of (id, name), for display")]
+Labels = Annotated[
+    str | None,
+    Option(metavar="FILE", help="A table of (id, name), for display", show_default="the graph's"),
+]
 RunLabels = Annotated[
-    Path | None, Option("--labels", metavar="FILE", help="A table of (id, name), or RDF labels")
+    Path | None,
+    Option(
+        "--labels",
+        metavar="FILE",
+        help="A table of (id, name), or RDF labels",
+        show_default="the run's",
+    ),
 ]
 Language = Annotated[str, Option(metavar="TAG", help="Of labels that come from RDF")]
 FixedSettings = Annotated[
     list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="A setting that is not searched; repeatable"),
+    Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting that is not searched; repeatable",
+        show_default="the recipe's",
+    ),
 ]
 Split = Annotated[choices.SplitName, Option(help="Which triples to rank")]
 Protocol = Annotated[choices.Protocol, Option(help="The protocol of the figures that come first")]
@@ -57,7 +71,12 @@ Relations = Annotated[
     Option("--relation", help="A relation to draw; repeatable", show_default="the most frequent"),
 ]
 Answers = Annotated[
-    Path | None, Option("--out", help="Write the answers to this .tsv, .csv or .parquet file")
+    Path | None,
+    Option(
+        "--out",
+        help="Write the answers to this .tsv, .csv or .parquet file",
+        show_default="a table on the screen",
+    ),
 ]
 Workers = Annotated[int, Option(min=1, help="Processes on this machine")]
 

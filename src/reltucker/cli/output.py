@@ -1,16 +1,19 @@
 """What commands print: results on standard output, everything else on standard error."""
 
 import json
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reltucker.cli.processes import speaks
 
 if TYPE_CHECKING:
+    import polars as pl
     from rich.console import Console
 
-PLAIN_WIDTH = 160
-"""Columns of a table that goes to a file or another program, where there is no screen to fit."""
+PLAIN_WIDTH = 100_000
+"""Columns of what goes to a file or another program, where there is no screen to fit."""
 
 
 def show(as_json: bool, document: Any, *parts: Any) -> None:
@@ -23,14 +26,23 @@ def show(as_json: bool, document: Any, *parts: Any) -> None:
         return
     screen = console()
     for part in parts:
-        screen.print(part if isinstance(part, str) else part.to_rich())
+        screen.print(part, soft_wrap=isinstance(part, str))
+
+
+def written(answers: "pl.DataFrame", path: Path, what: str) -> str:
+    """Write answers to a file; returns a line that says so. Of several processes the first one
+    does."""
+    from reltucker.serving.tables import write_answers
+
+    return write_answers(answers, path, what) if speaks() else ""
 
 
 def console() -> "Console":
-    """The console for results; names are printed as they are, never read as markup."""
+    """The console for results; names are printed as they are, never read as markup. Tables fit the
+    terminal, or the variable COLUMNS; without either nothing is left out."""
     from rich.console import Console
 
     screen = Console(highlight=False, markup=False)
-    if not screen.is_terminal:
+    if not screen.is_terminal and not os.environ.get("COLUMNS"):
         screen.width = PLAIN_WIDTH
     return screen

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from typer import Argument
 
 from reltucker.cli import options, output
-from reltucker.cli.processes import launched, speaks
+from reltucker.cli.processes import launched
 
 
 def command(
@@ -26,7 +26,7 @@ def command(
     Example: reltucker score runs/mine candidates.tsv --out scored.csv
     """
     from reltucker.run import open_run
-    from reltucker.serving.tables import check_answer_file, write_answers
+    from reltucker.serving.tables import check_answer_file
 
     if out is not None:
         check_answer_file(out)
@@ -34,9 +34,10 @@ def command(
         return
     opened = open_run(run, labels=labels, language=language)
     scored = opened.score(file)
-    if out is not None and speaks():
-        write_answers(scored, out)
-    output.show(json, scored.to_dicts(), *(tables(scored, opened.graph) if out is None else []))
+    if out is None:
+        output.show(json, scored.to_dicts(), *tables(scored, opened.graph))
+    else:
+        output.show(json, scored.to_dicts(), output.written(scored, out, "triples with scores"))
 
 
 def tables(scored: Any, graph: Any) -> list[Any]:
@@ -44,13 +45,13 @@ def tables(scored: Any, graph: Any) -> list[Any]:
     from reltucker.report import Column, Table
 
     columns = [Column(name, name) for name in ("subject", "relation", "object")]
-    columns.append(Column("score", "score", ".3f"))
+    columns.append(Column("score", "score", ".3f", spare=1))
     if scored["probability"].count():
         columns.append(Column("probability", "probability", ".3f"))
     columns += [
-        Column("rank as object", "object_rank", ",.6g"),
-        Column("rank as subject", "subject_rank", ",.6g"),
-        Column("known", "known"),
+        Column("rank as object", "object_rank", ",.6g", spare=2),
+        Column("rank as subject", "subject_rank", ",.6g", spare=2),
+        Column("known", "known", spare=3),
     ]
     told = f"ranks: among {graph.seen_entities:,} entities, without the other known answers"
     return [Table("", columns, graph.shown(scored).to_dicts()), told]

@@ -39,7 +39,8 @@ def command(
         ObjectiveName, Option(help="The best MRR, or the front of MRR against parameters")
     ] = "mrr",
     max_parameters: Annotated[
-        str | None, Option(help="Limit of effective parameters, such as 3M")
+        str | None,
+        Option(help="Limit of effective parameters, such as 3M", show_default="no limit"),
     ] = None,
     storage: Annotated[
         str | None,
@@ -77,6 +78,8 @@ def command(
 
     Example: reltucker search triples.tsv --minutes 30 --workers 4
     """
+    from reltucker.evaluation import FULL_FILTER
+    from reltucker.progress import going_on
     from reltucker.search import parse_count, recipe_and_space, run_search, study_name
     from reltucker.search.report import write_report
 
@@ -85,23 +88,25 @@ def command(
         graph_or_space, space, sampler, values, assignments or [], graph=graph
     )
     name = study or study_name(Path(str(recipe.graph.source)).stem, recipe, found)
-    result = run_search(
-        recipe,
-        found,
-        out=out or Path("searches") / options.folder_name(name),
-        trials=trials,
-        minutes=minutes,
-        sampler=sampler,
-        pruner=pruner,
-        objective=objective,
-        max_parameters=None if max_parameters is None else parse_count(max_parameters),
-        storage=storage,
-        study=study,
-        workers=workers,
-        seed=seed,
-        join=join,
-        merge=merge,
-    )
+    folder = out or Path("searches") / options.folder_name(name)
+    with going_on(f"the same command goes on with the search in {folder}"):
+        result = run_search(
+            recipe,
+            found,
+            out=folder,
+            trials=trials,
+            minutes=minutes,
+            sampler=sampler,
+            pruner=pruner,
+            objective=objective,
+            max_parameters=None if max_parameters is None else parse_count(max_parameters),
+            storage=storage,
+            study=study,
+            workers=workers,
+            seed=seed,
+            join=join,
+            merge=merge,
+        )
     if result is None:
         ended = "no trial waits any more; the machine that began the study ends it"
         output.show(json, {"joined": True}, ended)
@@ -111,14 +116,20 @@ def command(
     if merged is not None:
         numbers = ", ".join(str(part["number"]) for part in merged["trials"])
         together = [f"merged: trials {numbers}, valid MRR {merged['valid_mrr']:.4f}"]
+    full = result.test.get(FULL_FILTER)
+    if full is not None:
+        told = "with answers of test left out too, as on test"
+        together.append(f"  {told}: valid MRR {full['mrr']:.4f}")
     output.show(
         json,
         result.to_dict(),
         write_report(result),
-        f"best: trial {best['number']}, valid MRR {best['valid_mrr']:.4f}, "
-        f"{best['effective_parameters']:,} parameters",
+        f"best: trial {best['number']}, {best['effective_parameters']:,} parameters, "
+        f"valid MRR {best['valid_mrr']:.4f}",
+        "  (seen; answers of train and valid left out)",
         *together,
-        f"test MRR {result.test['seen']['mrr']:.4f} (seen)",
+        f"test MRR {result.test['seen']['mrr']:.4f} "
+        "(seen; answers of train, valid and test left out)",
         f"recipe: {result.out / 'best.toml'}   report: {result.out / 'report.html'}",
         f"run: {result.run}",
     )

@@ -18,9 +18,11 @@ def command(
         Option(help="A file with the token of requests", show_default="RELTUCKER_TOKEN"),
     ] = None,
     tls_certificate: Annotated[
-        Path | None, Option(help="A certificate chain (PEM), for https")
+        Path | None, Option(help="A certificate chain (PEM), for https", show_default="http")
     ] = None,
-    tls_key: Annotated[Path | None, Option(help="The key of the certificate (PEM)")] = None,
+    tls_key: Annotated[
+        Path | None, Option(help="The key of the certificate (PEM)", show_default="http")
+    ] = None,
     max_body: Annotated[int, Option(min=1, help="Bytes of a request")] = 1 << 20,
     max_requests: Annotated[int, Option(min=1, help="Requests at the same time")] = 256,
     time_limit: Annotated[float, Option(min=0.1, help="Seconds of a request")] = 30.0,

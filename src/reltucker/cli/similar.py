@@ -11,7 +11,7 @@ from reltucker.errors import ReltuckerError
 
 def command(
     run: options.RunFolder,
-    name: Annotated[str | None, Argument(metavar="[NAME]", help="A name or a label")] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", help="A name or a label")] = None,
     relation: Annotated[
         bool, Option("--relation", help="NAME is a relation, not an entity")
     ] = False,

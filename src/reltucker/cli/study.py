@@ -55,6 +55,7 @@ def command(
     Example: reltucker study triples.tsv --sizes 50,100 --epochs 50
     """
     from reltucker.errors import StudyError
+    from reltucker.progress import going_on
     from reltucker.study.comparison import Options
     from reltucker.study.plan import parse_names, parse_sizes, plan_study
     from reltucker.study.quality import Certainty
@@ -79,7 +80,8 @@ def command(
         output.show(json, now.to_dict(), now.table(), now.line())
         return
     if not compare_only:
-        now = run_study(plan, folder, workers=workers)
+        with going_on(f"the same command goes on with the study in {folder}"):
+            now = run_study(plan, folder, workers=workers)
     chosen = Options(protocol=protocol, certainty=Certainty(seed=seed))
     result = compare_study(now, chosen, all_fits=all_fits)
     line = f"page: {folder / 'comparison.html'}   tables: {folder / 'tables'}"

@@ -17,7 +17,12 @@ def command(
     graph: options.OtherGraph = None,
     start: Annotated[
         Path | None,
-        Option("--from", metavar="RUN", help="Begin with the weights and the recipe of this run"),
+        Option(
+            "--from",
+            metavar="RUN",
+            help="Begin with the weights and the recipe of this run",
+            show_default="random weights",
+        ),
     ] = None,
     model: options.PresetModel = None,
     reciprocal: Annotated[
@@ -40,7 +45,12 @@ def command(
     labels: options.Labels = None,
     assignments: Annotated[
         list[str] | None,
-        Option("--set", metavar="KEY=VALUE", help="Any setting of the recipe; repeatable"),
+        Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any setting of the recipe; repeatable",
+            show_default="the preset's",
+        ),
     ] = None,
     out: Annotated[
         Path | None, Option(help="The run folder", show_default="a new one in runs/")
@@ -102,20 +112,37 @@ def command(
 
 def report(run: Any, as_json: bool) -> None:
     """Print how training ended."""
+    from reltucker.evaluation import FULL_FILTER
+
     result, path = run.result, run.path
     ended = f"best epoch {result['best_epoch']} of {result['epochs']}"
     if "merged_from" in result:
         ended = f"a merge of {len(result['merged_from'])} runs, which has ended"
     if "folded_in" in result:
         ended += f", {sum(each['entities'] for each in result['folded_in'])} entities added"
-    keys = ("epochs", "best_epoch", "seconds", "seconds_per_epoch", "standard", "seen", "paper")
-    seen, judged = result["seen"], "no validation triples"
-    if seen["queries"]:
-        judged = f"validation MRR {seen['mrr']:.4f}, HITS@10 {seen['hits@10']:.4f}"
+    keys = ["epochs", "best_epoch", "seconds", "seconds_per_epoch", "standard", "seen", "paper"]
+    keys += [key for key in (FULL_FILTER,) if key in result]
     output.show(
         as_json,
         {"run": str(path), **{key: result[key] for key in keys}},
-        f"{ended}: {judged}; {result['seconds']:.0f} s",
+        f"{ended}; {result['seconds']:.0f} s",
+        *validation_lines(result),
         f"run: {path}",
         f"next: reltucker evaluate {path}",
     )
+
+
+def validation_lines(result: dict[str, Any]) -> list[str]:
+    """What a run's result.json says of validation triples, and which answers were left out."""
+    from reltucker.evaluation import FULL_FILTER
+
+    def told(figures: dict[str, Any]) -> str:
+        return f"MRR {figures['mrr']:.4f}, HITS@10 {figures['hits@10']:.4f}"
+
+    if not result["seen"]["queries"]:
+        return ["validation: no validation triples"]
+    lines = [f"validation: {told(result['seen'])} (answers of train and valid left out)"]
+    if FULL_FILTER in result:
+        full = told(result[FULL_FILTER])
+        lines.append(f"  with answers of test left out too, as on test: {full}")
+    return lines

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from reltucker.errors import PeersError
 from reltucker.progress import error_console
 
+TOLD = {2, 3}
+"""Exit codes of commands that have said what was wrong: nothing is begun again."""
+
 RESTARTS = 3
 """How often processes are started again, after one of them has died."""
 
@@ -18,7 +21,7 @@ def launch(processes: int, command: Sequence[str]) -> None:
     """Run `reltucker` with these arguments in so many processes, until all have ended well.
 
     Where one is killed, all end, and begin again: a training goes on from its last checkpoint then.
-    A user's mistake, exit code 2, ends it at once; its sentence has been printed.
+    A user's mistake ends it at once; its sentence has been printed.
     """
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -44,8 +47,8 @@ def launch(processes: int, command: Sequence[str]) -> None:
             elastic_launch(config, sys.executable)("-m", "reltucker", *command)
         except ChildFailedError as error:
             codes = {failure.exitcode for failure in error.failures.values()}
-            if codes & {2}:
-                raise SystemExit(2) from None
+            if told := codes & TOLD:
+                raise SystemExit(min(told)) from None
             if start == RESTARTS:
                 raise PeersError(
                     f"a process of {processes} has died, and did so again after each of "

@@ -6,10 +6,11 @@ from reltucker.evaluation.classification import Classification, classify_triples
 from reltucker.evaluation.judging import Evaluation, evaluate
 from reltucker.evaluation.metrics import Metrics
 from reltucker.evaluation.plausibility import plausibilities
-from reltucker.evaluation.protocols import PROTOCOLS, Protocol
+from reltucker.evaluation.protocols import FULL_FILTER, PROTOCOLS, Protocol
 from reltucker.evaluation.ranking import (
     ENTITY_DIRECTIONS,
     Ranking,
+    fully_filtered,
     rank_split,
     rank_weighted_sums,
     sampled,
@@ -17,6 +18,7 @@ from reltucker.evaluation.ranking import (
 
 __all__ = [
     "ENTITY_DIRECTIONS",
+    "FULL_FILTER",
     "PROTOCOLS",
     "Breakdown",
     "Calibration",
@@ -30,6 +32,7 @@ __all__ = [
     "calibrate",
     "classify_triples",
     "evaluate",
+    "fully_filtered",
     "plausibilities",
     "rank_split",
     "rank_weighted_sums",

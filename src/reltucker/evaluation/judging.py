@@ -1,7 +1,7 @@
 """How a model does on one split, all figures together."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -11,7 +11,7 @@ from reltucker.evaluation.calibration import Calibration
 from reltucker.evaluation.classification import Classification, classify_triples
 from reltucker.evaluation.metrics import Metrics
 from reltucker.evaluation.protocols import PROTOCOLS, Protocol
-from reltucker.evaluation.ranking import rank_split, sampled
+from reltucker.evaluation.ranking import fully_filtered, rank_split, sampled
 from reltucker.graph import KnowledgeGraph, SplitName
 from reltucker.model import RelationalTucker, Sizes, sizes_of
 from reltucker.progress import track
@@ -36,6 +36,8 @@ class Evaluation:
     metrics: dict[Protocol, Metrics]
     breakdown: tuple[Breakdown, list[dict[str, Any]]] | None = None
     classification: Classification | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+    """Of validation triples, FULL_FILTER with their figures."""
 
     def __repr__(self) -> str:
         seen = self.metrics["seen"]
@@ -79,6 +81,7 @@ class Evaluation:
             "seconds": self.seconds,
             "core_density": self.sizes.core_density,
             **{protocol: self.metrics[protocol].to_dict() for protocol in PROTOCOLS},
+            **self.more,
             **more,
         }
 
@@ -129,4 +132,5 @@ def evaluate(
         metrics=ranking.metrics(),
         breakdown=None if by is None else (by, break_down(ranking, graph, by)),
         classification=classified,
+        more=fully_filtered(model, graph, triples) if split == "valid" else {},
     )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reltucker.errors import ScoreError
 from reltucker.evaluation.metrics import Metrics
-from reltucker.evaluation.protocols import PROTOCOLS, Protocol
+from reltucker.evaluation.protocols import FULL_FILTER, PROTOCOLS, Protocol
 from reltucker.graph import COLUMNS, KnowledgeGraph, SplitName
 from reltucker.kernels import count_above, padded, ranks_of, score_rows, scores_into
 from reltucker.model import RelationalTucker
@@ -68,10 +68,13 @@ def rank_split(
     split: SplitName = "test",
     *,
     triples: npt.NDArray[np.int32] | None = None,
+    filter_test: bool = False,
     advance: Callable[[int], None] | None = None,
 ) -> Ranking:
     """Rank the true entity of every triple of a split (or of the given `triples` of it).
 
+    With `filter_test`, the answers of test are left out when another split is ranked, too, so that
+    its figures can be laid beside those of test: for information, never for a choice.
     `advance` is called with the number of queries done since the last call.
     Raises ScoreError when a score is NaN or infinite.
     """
@@ -84,7 +87,19 @@ def rank_split(
         yield scores_into(scored, vectors, model.candidates(direction))
 
     triples = graph.split(split) if triples is None else triples
-    return _rank(scores, 1, model, graph, split, triples, advance)[0]
+    filtered: SplitName = "test" if filter_test else split
+    return _rank(scores, 1, model, graph, filtered, triples, advance)[0]
+
+
+def fully_filtered(
+    model: RelationalTucker, graph: KnowledgeGraph, valid: npt.NDArray[np.int32]
+) -> dict[str, Any]:
+    """FULL_FILTER and its figures, for results of these validation triples; nothing where the graph
+    has no test triples, whose answers could be left out."""
+    if not len(graph.test):
+        return {}
+    ranking = rank_split(model, graph, "valid", triples=valid, filter_test=True)
+    return {FULL_FILTER: ranking.metrics()["seen"].to_dict()}
 
 
 def rank_weighted_sums(

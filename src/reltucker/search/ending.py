@@ -6,7 +6,13 @@ from typing import Any
 
 from reltucker.atomic import write_with
 from reltucker.errors import NoModelError
-from reltucker.evaluation import PROTOCOLS, add_calibration, rank_split
+from reltucker.evaluation import (
+    FULL_FILTER,
+    PROTOCOLS,
+    add_calibration,
+    fully_filtered,
+    rank_split,
+)
 from reltucker.graph import KnowledgeGraph
 from reltucker.progress import TrainingProgress, track
 from reltucker.search.ensemble import GAIN, choose_trials
@@ -67,7 +73,7 @@ def finish(
         shutil.rmtree(folder.merged, ignore_errors=True)
         earlier = {MERGED: merged} if merged else {}
         add_calibration(trained_model(RunFolder(folder.best), graph), graph, folder.best)
-    known = {key: earlier[key] for key in (MERGED, *PROTOCOLS) if key in earlier}
+    known = {key: earlier[key] for key in (MERGED, *PROTOCOLS, FULL_FILTER) if key in earlier}
     if not judge or set(PROTOCOLS) <= set(known):
         return known
     run = RunFolder(folder.best)
@@ -75,7 +81,8 @@ def finish(
     model = trained_model(run, graph)
     with track("ranking test", 2 * len(graph.test), "queries", progress) as advance:
         metrics = rank_split(model, graph, "test", advance=advance).metrics()
-    return known | {protocol: metrics[protocol].to_dict() for protocol in PROTOCOLS}
+    known |= {protocol: metrics[protocol].to_dict() for protocol in PROTOCOLS}
+    return known | fully_filtered(model, graph, graph.valid)
 
 
 def _merge(

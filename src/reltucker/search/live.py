@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 from rich.live import Live
 from rich.text import Text
 
-from reltucker.progress import LINE_SECONDS, duration, error_console
+from reltucker.progress import LINE_SECONDS, duration, error_console, fitted
 from reltucker.search.outcome import Outcome, row_of
 from reltucker.search.timing import Clock
 from reltucker.search.trials import PROGRESS, counted
@@ -51,9 +51,12 @@ class LiveView(ExitStack):
         kept = counted(trials)
         ended = [row_of(trial) for trial in kept if trial.state.is_finished()]
         running = [trial for trial in trials if trial.state == TrialState.RUNNING]
-        summary = self._summary(kept, Outcome(ended, [], {}))
+        parts = self._summary(kept, Outcome(ended, [], {}))
+        summary = ", ".join(parts)
         if self._live is not None:
-            lines = [f"  trial {t.number}: {_state(t)}, {_settings(t)}" for t in running[:SHOWN]]
+            summary = fitted(parts, ", ", self.console.width)
+            width = self.console.width - 2
+            lines = [f"  {fitted(_running(t), ', ', width)}" for t in running[:SHOWN]]
             self._live.update(Text("\n".join([summary, *lines])))
             return
         if self._told is None:  # what an earlier start has done is told in one line
@@ -68,8 +71,8 @@ class LiveView(ExitStack):
             states = ", ".join(f"trial {t.number} {_state(t)}" for t in running[:SHOWN])
             self._print(f"{summary}; running: {states}")
 
-    def _summary(self, kept: Sequence[FrozenTrial], ended: Outcome) -> str:
-        """How far the search is, in one line."""
+    def _summary(self, kept: Sequence[FrozenTrial], ended: Outcome) -> list[str]:
+        """How far the search is, in parts of one line."""
         among = "" if self.total is None else f" of {max(self.total, len(kept))}"
         parts = [f"{self.name}: {len(ended.rows)}{among} trials"]
         if ended.best is not None:
@@ -77,9 +80,9 @@ class LiveView(ExitStack):
         counts = {state: ended.count(state) for state in ("failed", "pruned")}
         parts += [f"{count} {state}" for state, count in counts.items() if count]
         if self.clock is not None:
-            return ", ".join([*parts, f"{duration(max(0.0, self.clock.left()))} left"])
+            return [*parts, f"{duration(max(0.0, self.clock.left()))} left"]
         left = self._seconds_left(kept)
-        return ", ".join(parts if left is None else [*parts, f"about {duration(left)} left"])
+        return parts if left is None else [*parts, f"about {duration(left)} left"]
 
     def _seconds_left(self, kept: Sequence[FrozenTrial]) -> float | None:
         """From the mean duration of the finished trials; None before there is one."""
@@ -113,8 +116,9 @@ def _ending(row: dict[str, Any]) -> str:
     return f"{row['state']} ({row['reason']})" if row["reason"] else str(row["state"])
 
 
-def _settings(trial: FrozenTrial) -> str:
-    return ", ".join(
+def _running(trial: FrozenTrial) -> list[str]:
+    settings = (
         f"{re.split('[./]', key)[-1]} {f'{value:.3g}' if isinstance(value, float) else value}"
         for key, value in trial.params.items()
     )
+    return [f"trial {trial.number}: {_state(trial)}", *settings]

@@ -47,10 +47,10 @@ def write_report(result: SearchResult) -> Table:
     columns = [
         Column("trial", "number", "d"),
         Column("valid MRR", "mrr", ".4f", best="max"),
-        Column("params*", "effective_parameters", ",d"),
+        Column("params*", "effective_parameters", ",d", spare=1),
         *settings,
-        Column("epochs", "epochs", "d"),
-        Column("seconds", "seconds", ".0f"),
+        Column("epochs", "epochs", "d", spare=3),
+        Column("seconds", "seconds", ".0f", spare=3),
     ]
     table = Table(title, columns, rows)
     about = f"{Path(str(plan.recipe.graph.source)).name}, valid, protocol seen"
@@ -138,7 +138,7 @@ def _settings(outcome: Outcome) -> Sequence[Column]:
     for key in keys:
         kinds = {type(row[key]) for row in outcome.rows}
         format = ".3g" if float in kinds else TEXT if kinds & {str, bool} else "d"
-        columns.append(Column(key.rpartition(".")[2], key, format))
+        columns.append(Column(key.rpartition(".")[2], key, format, spare=2))
     return columns
 
 

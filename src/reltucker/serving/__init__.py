@@ -5,7 +5,14 @@ from reltucker.serving.discovery import discover
 from reltucker.serving.explanation import Explanation, ScoreParts, explain, score_parts
 from reltucker.serving.export import FORMATS, Embeddings, ExportFormat, export_embeddings
 from reltucker.serving.naming import POSITIONS, find_id, parse_triples
-from reltucker.serving.prediction import UNKNOWN, Question, answer, parse_question, parse_questions
+from reltucker.serving.prediction import (
+    UNKNOWN,
+    Question,
+    answer,
+    parse_question,
+    parse_questions,
+    sort_out,
+)
 from reltucker.serving.relation_links import relation_links
 from reltucker.serving.scoring import probabilities, score_triples
 from reltucker.serving.similarity import duplicates, similar
@@ -35,4 +42,5 @@ __all__ = [
     "score_parts",
     "score_triples",
     "similar",
+    "sort_out",
 ]

@@ -103,6 +103,27 @@ def _rows(questions: TripleSource) -> Iterable[Any]:
     return read_names(frame).iter_rows()
 
 
+def sort_out(
+    graph: KnowledgeGraph, questions: Sequence[Sequence[str | None]]
+) -> tuple[list[int], list[dict[str, Any]]]:
+    """The numbers (1, 2, ...) of the questions that can be asked; and of each other one the number,
+    its three parts and, as `error`, why it cannot. Refused where none can."""
+    numbers: list[int] = []
+    failed: list[dict[str, Any]] = []
+    for number, question in enumerate(questions, start=1):
+        try:
+            parse_question(graph, *question)
+            numbers.append(number)
+        except ReltuckerError as error:
+            parts: dict[str, Any] = dict(zip(POSITIONS, question, strict=True))
+            failed.append({"question": number, **parts, "error": str(error)})
+    if failed and not numbers:
+        first = f"question {failed[0]['question']}: {failed[0]['error']}"
+        all_of_them = f"none of the {len(failed):,} questions can be asked; "
+        raise ReltuckerError(f"{all_of_them if len(failed) > 1 else ''}{first}")
+    return numbers, failed
+
+
 @torch.no_grad()
 def answer(
     model: RelationalTucker,

@@ -14,8 +14,9 @@ def check_answer_file(path: Path) -> None:
         raise ReltuckerError(f"--out {path}: the name must end with .tsv, .csv or .parquet")
 
 
-def write_answers(answers: pl.DataFrame, path: Path) -> None:
-    """Write a frame of answers; the ending of the name decides the format."""
+def write_answers(answers: pl.DataFrame, path: Path, what: str) -> str:
+    """Write a frame of answers; the ending of the name decides the format. Returns a line that says
+    so; `what` the rows are is in the plural."""
     check_answer_file(path)
     match path.suffix.lower():
         case ".parquet":
@@ -31,3 +32,4 @@ def write_answers(answers: pl.DataFrame, path: Path) -> None:
                 )
             # The reader of this format knows no quotes, so neither does its writer.
             write_with(path, lambda p: answers.write_csv(p, separator="\t", quote_style="never"))
+    return f"wrote {len(answers):,} {what} to {path}"

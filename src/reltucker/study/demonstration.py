@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from reltucker.errors import RunError
+from reltucker.graph import KnowledgeGraph
 from reltucker.graph.families import families
 from reltucker.report import Column, Table
 from reltucker.report.matrices import mixing_heat_map
@@ -18,7 +18,7 @@ from reltucker.run import Run, prepared, train
 from reltucker.study.comparison import Options, compare_fits
 from reltucker.study.fits import Fits, read_fits
 from reltucker.study.inspection import absolute_mixing
-from reltucker.study.parts import METRICS, MODEL, SIZES
+from reltucker.study.parts import MODEL, QUALITY, SIZES
 from reltucker.training import Recipe, RunFolder
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -50,18 +50,19 @@ QUESTIONS = 6
 COLUMNS = [
     *MODEL,
     *SIZES,
-    Column("core", "core_density", ".2%"),
-    *(Column(name, key, ".3f", best="max") for key, name in METRICS.items()),
-    Column("seconds", "seconds", ".1f"),
+    Column("of all", "parameter_share", ".0%"),
+    Column("core", "core_density", ".2%", spare=2),
+    *(replace(column, interval=False) for column in QUALITY),
+    Column("seconds", "seconds", ".1f", spare=5),
 ]
 
 
 def demonstrate(
     out: Path, *, say: Callable[[str], None], progress: bool = True
-) -> tuple[Run, list[Table]]:
+) -> tuple[Run, list[Table | str]]:
     """Train every model on `families`; write runs, report.html, tables and pictures to `out`.
 
-    Returns the best run, and tables for the terminal.
+    Returns the best run, and tables and lines for the terminal.
     """
     graph = families()
     say(
@@ -84,50 +85,80 @@ def demonstrate(
     chosen = max(fits.fits, key=lambda fit: (fit.valid_mrr or {}).get("seen", 0.0))
     best = chosen.open()
     predictions = held_out_predictions(best, chosen.model)
-    asked = "One question for each of the most frequent relations, with no further choice."
+    asked = (
+        "The first test triple of each of the most frequent relations, with no further choice; "
+        "where the model finds all of these, also the first that it answers with no true fact."
+    )
     parts = comparison.parts | {
         "predictions": Part("Predictions", asked, {"predictions": predictions}),
         "patterns": mixing_matrices(fits),
     }
     replace(comparison, parts={name: parts[name] for name in PARTS}).write(out, "report")
-    title = "Test triples ranked among all entities (* effective size; core: share of its entries)"
-    rows = comparison.tables()["cost"].rows  # these have all figures of a fit
-    tables = [Table(title, COLUMNS, rows), comparison.tables()["differences"], predictions]
-    return best, tables
+    rows: list[dict[str, Any]] = [dict(row) for row in comparison.tables()["cost"].rows]
+    most = max(row["effective_parameters"] for row in rows)
+    for row in rows:
+        row["parameter_share"] = row["effective_parameters"] / most
+    figures = Table("Test triples ranked among all entities (* effective size)", COLUMNS, rows)
+    said = [
+        "of all: parameters as a share of the largest model's; core: share of its entries",
+        *_sparse_lines(rows, {fit.name for fit in fits.fits if fit.learns == "pattern"}),
+    ]
+    return best, [figures, *said, comparison.tables()["differences"], predictions]
+
+
+def _sparse_lines(rows: list[dict[str, Any]], sparse: set[str]) -> list[str]:
+    """What the runs that have learned to be sparse are for, compared with a dense core."""
+    dense = [row for row in rows if row["core_density"] == 1.0]
+    return [
+        f"{row['model']} learns which entries of its core it needs: {row['core_density']:.0%} of "
+        f"them,\n  {row['effective_parameters'] / other['effective_parameters']:.0%} of the "
+        f"parameters of {other['model']} for {row['mrr'] / other['mrr']:.0%} of its MRR"
+        for other in dense[:1]
+        for row in rows
+        if row["run"] in sparse and row["core_density"] < 1.0
+    ]
 
 
 def held_out_predictions(run: Run, model: str) -> Table:
     """What a model answers where the truth was held out: the first test triple of each of the
-    most frequent relations."""
+    most frequent relations and, where all of these are found, the first to which none of the
+    answers is true."""
     graph = run.graph
-    _, first, counts = np.unique(graph.test[:, 1], return_index=True, return_counts=True)
-    frequent = np.argsort(-counts, kind="stable")[:QUESTIONS]
-    asked = graph.named(graph.test[first[frequent]])
+    order = [*first_of_frequent(graph), *range(len(graph.test))]
+    asked = graph.named(graph.test[order])
     questions = [(subject, relation, "?") for subject, relation, _ in asked.iter_rows()]
     answers = run.predict_many(questions, top=3, held_out=True, progress=False)
-    rows = []
+    facts = set(asked.iter_rows())
+    best: dict[int, list[str]] = dict(answers.group_by("question").agg("label").iter_rows())
+    rows: list[dict[str, Any]] = []
     for number, (subject, relation, truth) in enumerate(asked.iter_rows(), start=1):
-        best = answers.filter(pl.col("question") == number)["label"].to_list()
-        rows.append(
-            {
-                "question": f"{subject}, {relation}, ?",
-                "answers": " · ".join(best),
-                "truth": truth,
-                "found": truth in best,
-            }
-        )
+        found = truth in best.get(number, [])
+        is_miss = not any((subject, relation, name) in facts for name in best.get(number, []))
+        if number <= QUESTIONS or (is_miss and all(row["found"] for row in rows)):
+            rows.append(
+                {
+                    "question": f"{subject}, {relation}, ?",
+                    "answers": " · ".join(best.get(number, [])),
+                    "truth": truth,
+                    "found": found,
+                }
+            )
     headers = {"answers": "best three answers", "truth": "held-out fact"}
     columns = [Column(headers.get(key, key), key) for key in ("question", *headers, "found")]
     return Table(f"{model} asked for facts that it has not seen", columns, rows)
 
 
+def first_of_frequent(graph: KnowledgeGraph) -> list[int]:
+    """Where the first test triple of each of the most frequent relations stands."""
+    _, first, counts = np.unique(graph.test[:, 1], return_index=True, return_counts=True)
+    return [int(row) for row in first[np.argsort(-counts, kind="stable")[:QUESTIONS]]]
+
+
 def questions_to_try(run: Run) -> list[dict[str, str]]:
     """Three questions about held-out facts of frequent relations, each with another place open."""
     graph = run.graph
-    _, first, counts = np.unique(graph.test[:, 1], return_index=True, return_counts=True)
-    chosen = first[np.argsort(-counts, kind="stable")[:3]]
     asked = []
-    for row, fact in enumerate(graph.named(graph.test[chosen]).to_dicts()):
+    for row, fact in enumerate(graph.named(graph.test[first_of_frequent(graph)[:3]]).to_dicts()):
         fact.pop(("object", "subject", "relation")[row])
         asked.append(fact)
     return asked

@@ -34,31 +34,35 @@ SPARSE = 0.5
 PATTERNS = 4
 """How many of the most frequent relations are drawn where none are named."""
 
-MODEL = [Column("model", "model"), Column("d_e", "entity_dim", "d")]
-PARAMETERS = Column("parameters*", "effective_parameters", ",d")
+MODEL = [Column("model", "model"), Column("d_e", "entity_dim", "d", spare=1)]
+PARAMETERS = Column("parameters*", "effective_parameters", ",d", spare=2)
 SIZES = [
-    Column("d_r", "relation_dim", "d"),
-    Column("d_r*", "effective_relation_size", ",.0f"),
+    Column("d_r", "relation_dim", "d", spare=4),
+    Column("d_r*", "effective_relation_size", ",.0f", spare=4),
     PARAMETERS,
 ]
-METRIC_COLUMNS = [Column(name, key, ".3f", interval=True) for key, name in METRICS.items()]
+SPARE_METRICS = {"mrr": 0, "hits@1": 3, "hits@3": 4, "hits@10": 1}
+METRIC_COLUMNS = [
+    Column(name, key, ".3f", interval=True, spare=SPARE_METRICS[key])
+    for key, name in METRICS.items()
+]
 QUALITY = [replace(column, best="max") for column in METRIC_COLUMNS]
 MRR = QUALITY[0]
-RUN = Column("run", "run")
+RUN = Column("run", "run", spare=1)
 COST = [
-    Column("epochs", "epochs", ",d"),
-    Column("best epoch", "best_epoch", ",d"),
+    Column("epochs", "epochs", ",d", spare=3),
+    Column("best epoch", "best_epoch", ",d", spare=4),
     Column("s / epoch", "seconds_per_epoch", ",.3f"),
-    Column("s in all", "seconds", ",.1f"),
-    Column("peak MiB", "peak_mebibytes", ",.0f"),
-    Column("billion ops / epoch", "epoch_gigaoperations", ",.3f"),
-    Column("million ops / query", "query_megaoperations", ",.3f"),
+    Column("s in all", "seconds", ",.1f", spare=1),
+    Column("peak MiB", "peak_mebibytes", ",.0f", spare=1),
+    Column("billion ops / epoch", "epoch_gigaoperations", ",.3f", spare=3),
+    Column("million ops / query", "query_megaoperations", ",.3f", spare=3),
 ]
 DIFFERENCE = [
     Column("difference of MRR", "difference", "+.4f", interval=True),
-    Column("p", "p", ".4f"),
+    Column("p", "p", ".4f", spare=1),
 ]
-ADJUSTED = Column("p, Holm", "p_holm", ".4f")
+ADJUSTED = Column("p, Holm", "p_holm", ".4f", spare=2)
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ class Comparing:
         limit = self.options.max_entity_dim
         up_to = "" if limit is None else f" up to entity size {limit}"
         rows = [self.row(fit) for fit in self.best_fits]
-        others = [Column(f"MRR, {p}", f"{p} mrr", ".3f", best="max") for p in self.others]
+        others = [Column(f"MRR, {p}", f"{p} mrr", ".3f", best="max", spare=5) for p in self.others]
         protocols = [
             {"model": fit.kind, "protocol": p, "run": fit.name, **self.quality[p][fit.name]}
             for fit in self.best_fits
@@ -214,12 +218,14 @@ class Comparing:
         if first.kind == second.kind:
             names = {"first": first.label, "second": second.label}
         columns = [
-            Column("train triples", "triples", ",d"),
-            Column("tested", "tested", ",d"),
-            Column("diagonal", "diagonal", ",.2f"),
+            Column("train triples", "triples", ",d", spare=3),
+            Column("tested", "tested", ",d", spare=1),
+            Column("diagonal", "diagonal", ",.2f", spare=2),
             *(
-                Column(f"{name} {METRICS[key]}", f"{which}_{key}", ".3f", interval=True)
-                for key in ("mrr", "hits@10")
+                Column(
+                    f"{name} {METRICS[key]}", f"{which}_{key}", ".3f", interval=True, spare=spare
+                )
+                for key, spare in (("mrr", 0), ("hits@10", 3))
                 for which, name in names.items()
             ),
             *DIFFERENCE,
@@ -252,7 +258,7 @@ class Comparing:
                 ),
                 "relations": Table(
                     f"The {count} most frequent relations, strongest diagonal first",
-                    [Column("relation", "label"), Column("group", "group"), *columns],
+                    [Column("relation", "label"), Column("group", "group", spare=4), *columns],
                     relations,
                 ),
             },
@@ -315,7 +321,7 @@ class Comparing:
 
     def all_fits(self) -> Part:
         """Every fit that was compared."""
-        density = Column("core density", "core_density", ".4%")
+        density = Column("core density", "core_density", ".4%", spare=3)
         valid = Column("MRR on valid", "valid_mrr", ".3f", best="max")
         columns = [RUN, *MODEL, *SIZES, density, valid, MRR]
         rows = [self.row(fit) for fit in self.fits.fits]

@@ -82,13 +82,13 @@ class Progress:
         """The plan, and how far each fit is."""
         columns = [
             Column("fit", "name"),
-            Column("model", "model"),
-            Column("d_e", "entity_dim", "d"),
-            Column("d_r", "relation_dim"),
-            Column("grid", "space"),
-            Column("points", "points", ",d"),
-            *(Column(key, key, "d") for key in ("trials", "done", "failed")),
-            Column("s / trial", "seconds_each", ",.1f"),
+            Column("model", "model", spare=3),
+            Column("d_e", "entity_dim", "d", spare=3),
+            Column("d_r", "relation_dim", spare=3),
+            Column("grid", "space", spare=4),
+            Column("points", "points", ",d", spare=2),
+            *(Column(key, key, "d", spare=1) for key in ("trials", "done", "failed")),
+            Column("s / trial", "seconds_each", ",.1f", spare=2),
             Column("valid MRR", "valid_mrr", ".4f"),
         ]
         rows = [fit.to_dict() for fit in self.plan.fits]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reltucker.errors import GraphError, RunError
-from reltucker.evaluation import rank_split
+from reltucker.evaluation import fully_filtered, rank_split
 from reltucker.graph import Extension, KnowledgeGraph, TripleSource, extend
 from reltucker.model import RelationalTucker
 from reltucker.progress import track
@@ -72,6 +72,7 @@ def add_to_run(
         "seconds": time.monotonic() - began,
     }
     result |= {name: each.to_dict() for name, each in ranking.metrics().items()}
+    result |= fully_filtered(model, extension.graph, checked)
     result["validated_triples"] = len(checked)
     result["folded_in"] = [*result.get("folded_in", []), added]
     # The recipe comes last, within `create`: a folder without one is not a run.

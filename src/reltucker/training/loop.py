@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from reltucker.errors import EndedTooEarlyError, RunError, ScoreError
+from reltucker.evaluation import fully_filtered
 from reltucker.graph import KnowledgeGraph
 from reltucker.machine import peak_memory
 from reltucker.model import sizes_of
@@ -250,8 +251,9 @@ class Training:
             **self.origin,
             **remarks,
         }
-        metrics = self.validation.final(self.model, self.epoch).metrics()
-        result |= {name: m.to_dict() for name, m in metrics.items()}
+        ranking = self.validation.final(self.model, self.epoch)
+        result |= {name: m.to_dict() for name, m in ranking.metrics().items()}
+        result |= fully_filtered(self.model, self.graph, ranking.triples)
         if self.peers.size > 1:
             result["processes"] = self.peers.size
         if self.peers.rank == 0:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reltucker.errors import RunError
-from reltucker.evaluation import rank_split
+from reltucker.evaluation import fully_filtered, rank_split
 from reltucker.graph import KnowledgeGraph
 from reltucker.machine import peak_memory
 from reltucker.model import RelationalTucker, sizes_of, weighted_sum
@@ -66,6 +66,7 @@ def merge_runs(
         "peak_memory_bytes": peak_memory(),
         **sizes_of(model).to_dict(),
         **{name: each.to_dict() for name, each in metrics.items()},
+        **fully_filtered(model, graph, triples),
         "merged_from": [
             {
                 "run": str(folder.path),
