@@ -183,7 +183,7 @@ class Comparing:
         run = self.fits.open(fit)
         rows = [describe_mixing(run, k) for k in chosen]
         return Part(
-            "Learned sparsity patterns",
+            "Learned sparsity patterns" if fit.is_sparse else "Mixing matrices",
             f"|M_k| in {fit.label}: bright cells are pairs of coordinates that interact. "
             f"{fit.sizes.core_density:.4%} of its core's entries are not zero. Diagonal: the sum "
             "of the absolute diagonal values of M_k, also as a share of all absolute values.",
@@ -334,10 +334,11 @@ class Comparing:
         }
 
     def sparse_fit(self) -> Fit:
-        """The named run, or the best that learns which entries exist, or the first."""
+        """The named run, or the best that has learned which entries exist, or the first."""
         if self.options.sparse is not None:
             return self.fits.named(self.options.sparse)
-        return self._best_learning("pattern", self.fits.fits)
+        sparse = [fit for fit in self.fits.fits if fit.is_sparse]
+        return self._best_learning("pattern", sparse or self.fits.fits)
 
     def other_fit(self, first: Fit) -> Fit:
         """The named run, or the best other model with a fixed core, or the first of another model,
