@@ -106,7 +106,7 @@ def command(
         ended = "no trial waits any more; the machine that began the study ends it"
         output.show(json, {"joined": True}, ended)
         return
-    best = result.best
+    best, seen = result.best, result.test["seen"]
     merged, together = result.merged, []
     if merged is not None:
         numbers = ", ".join(str(part["number"]) for part in merged["trials"])
@@ -118,7 +118,7 @@ def command(
         f"best: trial {best['number']}, valid MRR {best['valid_mrr']:.4f}, "
         f"{best['effective_parameters']:,} parameters",
         *together,
-        f"test MRR {result.test['seen']['mrr']:.4f} (seen)",
+        f"test MRR {seen['mrr']:.4f} (seen)" if seen["queries"] else "no test triples",
         f"recipe: {result.out / 'best.toml'}   report: {result.out / 'report.html'}",
         f"run: {result.run}",
     )

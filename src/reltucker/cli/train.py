@@ -117,5 +117,5 @@ def report(run: Any, as_json: bool) -> None:
         {"run": str(path), **{key: result[key] for key in keys}},
         f"{ended}: {judged}; {result['seconds']:.0f} s",
         f"run: {path}",
-        f"next: reltucker evaluate {path}",
+        f"next: reltucker {'evaluate' if len(run.graph.test) else 'discover'} {path}",
     )
