@@ -214,7 +214,5 @@ def test_a_split_without_triples_is_told_instead_of_judged() -> None:
     graph = random_graph(0)
     graph = replace(graph, test=graph.test[:0])
     model = make_model(graph, 0, ties=False)
-    with pytest.raises(
-        GraphError, match=r"no test triples to judge by, only .* train and valid"
-    ):
+    with pytest.raises(GraphError, match=r"no test triples to judge by, only .* train and valid"):
         evaluate("drt", model, graph, "test", progress=False)

@@ -63,6 +63,8 @@ def command(
     epochs: options.Epochs = None,
     seed: Annotated[int, Option(min=0, help="Seed of the sampler")] = 0,
     labels: options.Labels = None,
+    columns: options.Columns = None,
+    max_memory: options.MaxMemory = None,
     assignments: options.FixedSettings = None,
     out: Annotated[
         Path | None, Option(help="The folder", show_default="searches/GRAPH, or GRAPH-MODEL")
@@ -80,7 +82,8 @@ def command(
     from reltucker.search import parse_count, recipe_and_space, run_search, study_name
     from reltucker.search.report import write_report
 
-    values = options.given({"model.name": model, "train.epochs": epochs, "graph.labels": labels})
+    read = {"graph.labels": labels, "graph.columns": columns, "graph.max_memory": max_memory}
+    values = options.given({"model.name": model, "train.epochs": epochs, **read})
     recipe, found = recipe_and_space(
         graph_or_space, space, sampler, values, assignments or [], graph=graph
     )

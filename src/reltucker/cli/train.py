@@ -38,6 +38,8 @@ def command(
         int | None, Option(help="Seed of initial values, batches, dropout", show_default="0")
     ] = None,
     labels: options.Labels = None,
+    columns: options.Columns = None,
+    max_memory: options.MaxMemory = None,
     assignments: Annotated[
         list[str] | None,
         Option("--set", metavar="KEY=VALUE", help="Any setting of the recipe; repeatable"),
@@ -80,6 +82,8 @@ def command(
         "train.epochs": epochs,
         "train.seed": seed,
         "graph.labels": labels,
+        "graph.columns": columns,
+        "graph.max_memory": max_memory,
     }
     origin = None if start is None else open_run(start)
     source, recipe = graph_and_recipe(

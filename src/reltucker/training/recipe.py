@@ -56,6 +56,12 @@ class GraphSettings(_Settings):
     labels: str | None = Field(None, description="file of (id, name), or RDF labels, for display")
     language: str = Field("en", description="of labels that stand in RDF files")
     seed: int = Field(0, ge=0, description="of the 80/10/10 split of a single file")
+    columns: str | None = Field(
+        None, description="of tables: relation,subject,object, or names or numbers for s, r and o"
+    )
+    max_memory: str = Field(
+        "0.5", description="a graph that takes more is refused; a share of all, or such as 8GB"
+    )
 
     def reading(self) -> dict[str, Any]:
         """What `load_graph` is told beside the source."""
@@ -320,8 +326,9 @@ class Recipe(_Settings):
         return self.of(values, source)
 
     def on(self, source: str | None) -> Self:
-        """The recipe for another graph, whose names need no labels of the former one."""
-        graph = {"source": source, "labels": None}
+        """The recipe for another graph, for which labels and columns of the former one say
+        nothing."""
+        graph = {"source": source, "labels": None, "columns": None}
         return self.with_values({f"graph.{key}": value for key, value in graph.items()})
 
     def with_paths_beside(self, folder: Path) -> Self:
