@@ -1,6 +1,7 @@
 import csv
 import io
 import math
+import re
 import subprocess
 import sys
 
@@ -178,3 +179,31 @@ def test_tables_wait_for_nothing_heavy_and_the_room_knows_no_models():
         "assert rooms == {'atomic', 'errors', 'report'}, rooms"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+HOSTILE = {
+    "ansi": "\x1b[31mred\x1b]0;title\x07",
+    "bidi": "user\u202etxt.exe\u2066",
+    "script": "<script>alert(1)</script><img src=x onerror=alert(1)>",
+    "formula": '=HYPERLINK("http://x","y")',
+    "latex": "\\input{/etc/passwd} 100% $x_1^2$ & #~",
+    "lines": "a\nb\r\nc",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_names_do_no_harm_in_any_output(name: str) -> None:
+    table = Table(name, [Column(name, "n")], [{"n": name}])
+    screen = Console(file=io.StringIO(), width=200, force_terminal=True)
+    screen.print(table.to_rich())
+    assert isinstance(screen.file, io.StringIO)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", screen.file.getvalue().replace("\x1b[31m", "RED"))
+    for text in (shown, table.to_html(), table.to_latex(), table.to_markdown()):
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|RED", text)
+    assert "<script" not in table.to_html()
+    assert "<img" not in table.to_html()
+    for text in ("\\input", "100% ", " $x", " & "):
+        assert text not in table.to_latex().partition("\n")[2]
+    (row,) = list(csv.reader(io.StringIO(table.to_csv())))[1:]
+    assert row[0].lstrip("'") == name
+    assert not row[0].startswith(("=", "+", "-", "@"))

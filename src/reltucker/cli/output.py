@@ -21,9 +21,11 @@ def show(as_json: bool, document: Any, *parts: Any) -> None:
     if as_json:
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         return
+    from reltucker.report.texts import printable
+
     screen = console()
     for part in parts:
-        screen.print(part if isinstance(part, str) else part.to_rich())
+        screen.print(printable(part) if isinstance(part, str) else part.to_rich())
 
 
 def console() -> "Console":
