@@ -159,7 +159,8 @@ def test_a_table_without_rows_renders():
 
 def test_printable_replaces_what_xml_cannot_carry():
     assert printable("a\x00\x0b\ud800\uffff\x1b") == "a" + "\ufffd" * 5
-    kept = "tab\t line\n é 漢 \u202e 😀"
+    assert printable("a\u202eb\u2066\u200f") == "a\ufffdb\ufffd\ufffd"
+    kept = "tab\t line\n é 漢 😀"
     assert printable(kept) == kept
 
 
