@@ -45,7 +45,7 @@ UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 UNITS |= {f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)}
 
 
-def memory_limit(text: str) -> float:
+def memory_limit(text: str, option: str = "--memory") -> float:
     """Bytes of a limit: a share of the machine's memory such as 0.25 or 25%, or a size such as
     8GB, 512MiB or 8000000000."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(%|[kmgt]i?b)?", text.strip().lower())
@@ -55,7 +55,7 @@ def memory_limit(text: str) -> float:
         number /= 100
     if not number or (is_share and number > 1):
         raise RecipeError(
-            f"memory {text!r} is no limit of memory; write a share such as 0.25 or 25%, "
+            f"{option} {text!r} is no limit of memory; write a share such as 0.25 or 25%, "
             "or a size such as 8GB"
         )
     return number * physical_memory() if is_share else number * UNITS[unit]

@@ -6,8 +6,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reltucker.errors import ScoreError
-from reltucker.evaluation import PROTOCOLS, Metrics, break_down, rank_split, rank_weighted_sums
+from reltucker.errors import GraphError, ScoreError
+from reltucker.evaluation import (
+    PROTOCOLS,
+    Metrics,
+    break_down,
+    evaluate,
+    rank_split,
+    rank_weighted_sums,
+)
 from reltucker.evaluation import ranking as ranking_module
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES, RelationalTucker, weighted_sum
@@ -201,3 +208,11 @@ def test_weighted_sums_are_ranked_as_the_model_that_is_their_sum() -> None:
         expected = rank_split(whole, graph, "valid", triples=triples)
         assert np.array_equal(ranking.ranks, expected.ranks)
     assert not np.array_equal(rankings[0].ranks, rankings[1].ranks)
+
+
+def test_a_split_without_triples_is_told_instead_of_judged() -> None:
+    graph = random_graph(0)
+    graph = replace(graph, test=graph.test[:0])
+    model = make_model(graph, 0, ties=False)
+    with pytest.raises(GraphError, match=r"no test triples to judge by, only .* train and valid"):
+        evaluate("drt", model, graph, "test", progress=False)

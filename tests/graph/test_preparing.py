@@ -208,7 +208,7 @@ def test_a_line_end_between_quotes_ends_no_block() -> None:
     text = b'a,"r\n",b\n"x\n\n"",",r,c\nlast,"r\nb'
     with patch.object(streaming, "PIECE", 4):
         pieces = [text[n : n + 4] for n in range(0, len(text), 4)]
-        found = list(streaming._blocks(pieces, 1, quoted=True))
+        found = list(streaming._blocks(Path("g.csv"), pieces, 1, quoted=True))
     assert found == [b'a,"r\n",b\n', b'"x\n\n"",",r,c\n', b'last,"r\nb']
 
 

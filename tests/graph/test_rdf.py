@@ -8,6 +8,7 @@ import zstandard
 
 from reltucker.errors import GraphError
 from reltucker.graph.sources import read_file
+from reltucker.graph.tables import Reading
 
 NT = b"""<http://x/a> <http://x/r> <http://x/b> .
 _:n1 <http://x/r> <http://x/a> .
@@ -113,3 +114,21 @@ def test_zstd_without_the_package_says_what_to_install(
     monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
     with pytest.raises(GraphError, match="install"):
         read(tmp_path, "a.nt.zst", b"anything")
+
+
+def test_what_unpacks_to_too_much_is_refused_with_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reltucker.graph.rdf.BATCH", 1_000)
+    path = tmp_path / "bomb.nt.gz"
+    path.write_bytes(gzip.compress(b"<http://a/1> <http://r/1> <http://b/1> .\n" * 20_000))
+    with pytest.raises(GraphError, match=r"more than 0.0 GiB.*raise --max-memory"):
+        read_file(path, reading=Reading(max_memory="1MB"))
+
+
+def test_a_statement_that_does_not_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reltucker.graph.rdf.LONGEST_STATEMENT", 1 << 20)
+    with pytest.raises(GraphError, match=r"no whole triple in 1 MiB"):
+        read(tmp_path, "a.nt", b'<http://a/1> <http://r/1> "' + b"a" * (3 << 20))

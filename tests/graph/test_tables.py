@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from reltucker.errors import GraphError
 from reltucker.graph import tables
 from reltucker.graph.sources import read_file
-from reltucker.graph.tables import TRIPLES, from_frame, read_parquet, read_text
+from reltucker.graph.streaming import read_table
+from reltucker.graph.tables import TRIPLES, Layout, Reading, from_frame
 
 GOOD = b"a\tr\tb\nc\tr\td\n"
 
@@ -84,12 +85,14 @@ def test_any_names_come_back_from_csv(
 def test_bulk_reading_agrees_with_the_careful_pass(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]
 ) -> None:
-    path = tmp_path_factory.mktemp("t") / "train.tsv"
-    path.write_bytes(b"".join(pieces))
-    bulk = tables._read_in_bulk(path, TRIPLES, quoted=False)
+    content, path = b"".join(pieces), tmp_path_factory.mktemp("t") / "train.tsv"
+    layout = Layout(3, (0, 1, 2), has_header=False)
+    bulk = tables.parse_in_bulk(content, TRIPLES, layout, quoted=False)
     if bulk is None or bulk.select(tables.bad_names(pl.all()).any()).transpose()["column_0"].any():
         return
-    assert bulk.rows() == tables._read_carefully(path, TRIPLES, quoted=False).rows()
+    lines = content.splitlines(keepends=True)
+    careful = tables.careful_batches(lines, path, TRIPLES, layout, quoted=False)
+    assert bulk.rows() == pl.concat(careful).rows()
 
 
 @pytest.mark.parametrize("header", [b"subject\trelation\tobject\n", b"Head\tRELATION\tTail\r\n"])
@@ -166,7 +169,7 @@ def test_an_empty_name_names_line_and_column(tmp_path: Path, line: bytes, column
 def test_examining_finds_the_line_of_a_bad_name(tmp_path: Path, name: str, fault: str) -> None:
     path = tmp_path / "train.tsv"
     path.write_bytes(GOOD + f"a\tr\t{name}\n".encode())
-    table = read_text(path, TRIPLES, quoted=False)
+    table = read_table(path)
     with pytest.raises(GraphError, match=f"line 3: the object .*{fault}") as caught:
         table.examine()
     assert len(str(caught.value)) < 500
@@ -175,7 +178,7 @@ def test_examining_finds_the_line_of_a_bad_name(tmp_path: Path, name: str, fault
 def test_a_name_of_the_longest_length_is_fine(tmp_path: Path) -> None:
     path = tmp_path / "train.tsv"
     path.write_bytes(b"x" * 100_000 + b"\tr\tb\n")
-    read_text(path, TRIPLES, quoted=False).examine()
+    read_table(path).examine()
 
 
 def test_the_careful_pass_counts_lines_over_batches(
@@ -219,7 +222,7 @@ def test_lines_are_named_in_compressed_text(tmp_path: Path, suffix: str) -> None
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"none\.tsv"):
-        read_text(tmp_path / "none.tsv", TRIPLES, quoted=False)
+        read_table(tmp_path / "none.tsv")
 
 
 def test_a_file_name_is_not_a_pattern(tmp_path: Path) -> None:
@@ -234,20 +237,20 @@ def parquet(folder: Path, frame: pl.DataFrame) -> Path:
 
 def test_parquet_integers_become_their_digits(tmp_path: Path) -> None:
     path = parquet(tmp_path, pl.DataFrame({"x": [10, -2], "y": ["r", "s"], "z": [3, 4]}))
-    assert read_parquet(path, TRIPLES).frame.rows() == [("10", "r", "3"), ("-2", "s", "4")]
+    assert read_table(path).frame.rows() == [("10", "r", "3"), ("-2", "s", "4")]
 
 
 @pytest.mark.parametrize("values", [[1.5], [[1]], [True], [{"a": 1}]])
 def test_other_parquet_types_are_refused(tmp_path: Path, values: list[object]) -> None:
     path = parquet(tmp_path, pl.DataFrame({"s": ["a"], "p": ["r"], "o": values}))
     with pytest.raises(GraphError, match=r"train\.parquet, column 'o' holds"):
-        read_parquet(path, TRIPLES)
+        read_table(path)
 
 
 def test_a_null_in_parquet_is_a_blank_name(tmp_path: Path) -> None:
     path = parquet(tmp_path, pl.DataFrame({"s": ["a", "b"], "p": ["r", None], "o": ["c", "d"]}))
     with pytest.raises(GraphError, match=r"train\.parquet, row 2: the relation is blank"):
-        read_parquet(path, TRIPLES)
+        read_table(path)
 
 
 def test_damaged_parquet_is_named(tmp_path: Path) -> None:
@@ -256,7 +259,7 @@ def test_damaged_parquet_is_named(tmp_path: Path) -> None:
     for content in (whole[:-20], whole[:10], b"garbage", b""):
         path.write_bytes(content)
         with pytest.raises(GraphError, match=r"train\.parquet is not a whole Parquet"):
-            read_parquet(path, TRIPLES)
+            read_table(path)
 
 
 def test_empty_parquet_is_called_empty(tmp_path: Path) -> None:
@@ -277,3 +280,76 @@ def test_nameless_columns_must_be_three(count: int) -> None:
     frame = pl.DataFrame({f"c{i}": ["a"] for i in range(count)})
     with pytest.raises(GraphError, match=f"has {count} columns"):
         from_frame(frame, TRIPLES, "the frame")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "columns"),
+    [
+        ("a.tsv", b"r\ta\tb\n", "relation,subject,object"),
+        ("a.tsv", b"r\ta\tb\tmore\nr\ta\tb\n", "relation,subject,object"),
+        ("a.csv", b"weight,who,what,whom\n1,a,r,b\n", "who,what,whom"),
+        ("a.csv", b"weight,subject,relation,object\n1,a,r,b\n", "2,3,4"),
+        ("a.csv", b'1,a,r,"b"\n,a,r,b\n', "2,3,4"),
+        ("a.csv", b"id,Predicate,Source,Target\n1,r,a,b\n", None),
+        ("a.tsv", b"r\tt\th\nr\tb\ta\n", None),
+    ],
+)
+def test_columns_are_chosen_by_order_name_number_or_header(
+    tmp_path: Path, file: str, content: bytes, columns: str | None
+) -> None:
+    path = tmp_path / file
+    path.write_bytes(content)
+    assert set(read_table(path, reading=Reading(columns)).frame.rows()) == {("a", "r", "b")}
+
+
+def test_columns_of_frames_and_parquet_are_chosen(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"what": ["r"], "who": ["a"], "whom": ["b"]})
+    frame.write_parquet(tmp_path / "a.parquet")
+    for columns in ("who,what,whom", "2,1,3", "relation,subject,object"):
+        assert from_frame(frame, TRIPLES, "x", order=columns).frame.rows() == [("a", "r", "b")]
+        table = read_table(tmp_path / "a.parquet", reading=Reading(columns))
+        assert table.frame.rows() == [("a", "r", "b")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("who,what", r"--columns who,what: 2 columns are named where 3 are needed"),
+        ("1,2,9", r"a.tsv has no column '9'; its first row is a, r, b"),
+        ("who,what,whom", r"a.tsv has no column 'who'"),
+    ],
+)
+def test_columns_that_are_not_there_are_told(tmp_path: Path, columns: str, message: str) -> None:
+    (tmp_path / "a.tsv").write_bytes(GOOD)
+    with pytest.raises(GraphError, match=message):
+        read_table(tmp_path / "a.tsv", reading=Reading(columns))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst", ""])
+def test_what_unpacks_to_too_much_is_refused_with_the_limit(tmp_path: Path, suffix: str) -> None:
+    content = b"a\tr\tb\n" * 300_000
+    path = tmp_path / f"bomb.tsv{suffix}"
+    path.write_bytes(compressed(suffix, content) if suffix else gzip.compress(content))
+    with pytest.raises(GraphError, match=r"more than 0.0 GiB.*\(20MB\).*raise --max-memory"):
+        read_table(path, reading=Reading(max_memory="20MB"))
+    assert len(read_table(path, reading=Reading(max_memory="40MB")).frame) == 300_000
+
+
+def test_rows_of_parquet_are_counted_before_they_are_read(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"s": ["a"], "p": ["r"], "o": ["b"]})
+    pl.concat([frame] * 10, rechunk=True).select(
+        pl.all().repeat_by(50_000).explode()
+    ).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(GraphError, match="raise --max-memory"):
+        read_table(tmp_path / "a.parquet", reading=Reading(max_memory="40MB"))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_a_line_that_does_not_end_is_refused(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reltucker.graph.streaming.LONGEST_LINE", 1 << 20)
+    path = tmp_path / f"zeros.tsv{suffix}"
+    path.write_bytes(compressed(suffix, bytes(5 << 20)))
+    with pytest.raises(GraphError, match=r"a line of more than 1 MiB"):
+        read_table(path)

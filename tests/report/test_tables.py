@@ -1,6 +1,7 @@
 import csv
 import io
 import math
+import re
 import subprocess
 import sys
 
@@ -158,7 +159,8 @@ def test_a_table_without_rows_renders():
 
 def test_printable_replaces_what_xml_cannot_carry():
     assert printable("a\x00\x0b\ud800\uffff\x1b") == "a" + "\ufffd" * 5
-    kept = "tab\t line\n é 漢 \u202e 😀"
+    assert printable("a\u202eb\u2066\u200f") == "a\ufffdb\ufffd\ufffd"
+    kept = "tab\t line\n é 漢 😀"
     assert printable(kept) == kept
 
 
@@ -231,3 +233,31 @@ def test_a_narrow_terminal_has_fewer_columns_and_no_number_cut(
 def test_a_wide_terminal_has_one_line_for_a_row() -> None:
     assert "ComplEx, reciprocal  1,234,567  0.6733 [0.6611,0.6855]" in on_terminal(WIDE)
     assert "left out" not in on_terminal(WIDE)
+
+
+HOSTILE = {
+    "ansi": "\x1b[31mred\x1b]0;title\x07",
+    "bidi": "user\u202etxt.exe\u2066",
+    "script": "<script>alert(1)</script><img src=x onerror=alert(1)>",
+    "formula": '=HYPERLINK("http://x","y")',
+    "latex": "\\input{/etc/passwd} 100% $x_1^2$ & #~",
+    "lines": "a\nb\r\nc",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_names_do_no_harm_in_any_output(name: str) -> None:
+    table = Table(name, [Column(name, "n")], [{"n": name}])
+    screen = Console(file=io.StringIO(), width=200, force_terminal=True)
+    screen.print(table.to_rich())
+    assert isinstance(screen.file, io.StringIO)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", screen.file.getvalue().replace("\x1b[31m", "RED"))
+    for text in (shown, table.to_html(), table.to_latex(), table.to_markdown()):
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|RED", text)
+    assert "<script" not in table.to_html()
+    assert "<img" not in table.to_html()
+    for text in ("\\input", "100% ", " $x", " & "):
+        assert text not in table.to_latex().partition("\n")[2]
+    (row,) = list(csv.reader(io.StringIO(table.to_csv())))[1:]
+    assert row[0].lstrip("'") == name
+    assert not row[0].startswith(("=", "+", "-", "@"))

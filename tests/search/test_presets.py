@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reltucker import Recipe, load_graph, open_run, train
+from reltucker.choices import PresetName
 from reltucker.errors import GraphError, RecipeError
 from reltucker.model import CORES
 from reltucker.run import prepared
@@ -201,10 +202,15 @@ def test_a_recipe_without_a_preset_stays_as_it_is() -> None:
     assert filled(recipe, random_graph(0)) is recipe
 
 
-@pytest.mark.parametrize("name", TINY)
-def test_tiny_graphs_are_trained(name: str, tmp_path: Path) -> None:
-    run = train(TINY[name], settings={"train.epochs": 3}, out=tmp_path / "run", progress=False)
-    assert run.recipe.recipe.preset == "good"
+@pytest.mark.filterwarnings("ignore:train.negatives")
+@pytest.mark.parametrize(
+    ("name", "preset"),
+    [*((name, "good") for name in TINY), *(("five triples", p) for p in ("fast", "best", "paper"))],
+)
+def test_tiny_graphs_are_trained(name: str, preset: PresetName, tmp_path: Path) -> None:
+    out, changes = tmp_path / "run", {"train.epochs": 3}
+    run = train(TINY[name], preset=preset, settings=changes, out=out, progress=False)
+    assert run.recipe.recipe.preset == preset
     subject, relation, _ = TINY[name][0]
     assert run.predict(subject, relation, known=True).height >= 1
 

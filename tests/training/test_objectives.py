@@ -9,17 +9,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from reltucker.errors import RecipeError
 from reltucker.graph import KnowledgeGraph
 from reltucker.graph.vocabulary import Vocabulary
 from reltucker.kernels import Dropout, apply_dropout, draw_candidates
 from reltucker.model import CORES, RelationalTucker
-from reltucker.training import TrainSettings
+from reltucker.training import Recipe, TrainSettings, settled
 from reltucker.training.objectives import RowGradient, dense
 from reltucker.training.objectives.batches import Batch
 from reltucker.training.objectives.objective import Keys, Objective
 from reltucker.training.optimizer import Optimizer
-from tests.conftest import build_core
+from reltucker.training.recipe import RecipeWarning
+from tests.conftest import build_core, random_graph
 
 ENTITIES, RELATIONS, SEEN = 20, 4, 18
 TRIPLES = np.array(
@@ -436,13 +436,14 @@ def test_candidates_begin_with_the_true_entity_and_hold_it_once() -> None:
     assert counts.min() > 350
 
 
-def test_more_negatives_than_entities_are_refused() -> None:
-    with pytest.raises(
-        RecipeError, match=r"train\.negatives = 24.*only 10 entities occur in train.*at most 9"
-    ):
-        TrainSettings().objective_class.check(TrainSettings(), 10)
-    others = TrainSettings(objective="one_vs_all")
-    others.objective_class.check(others, 10)
+def test_negatives_are_no_more_than_other_entities() -> None:
+    graph = random_graph(0)
+    others = graph.seen_entities - 1
+    with pytest.warns(RecipeWarning, match=rf"negatives = 2000: .* {others} other entities"):
+        recipe = settled(Recipe().changed(["train.negatives=2000"]), graph)
+    assert recipe.train.negatives == others
+    undrawn = Recipe().changed(["train.objective=one_vs_all"])
+    assert settled(undrawn, graph).train.negatives == undrawn.train.negatives
 
 
 def test_a_true_entity_outside_of_the_population_is_kept_apart() -> None:

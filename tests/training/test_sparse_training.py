@@ -13,6 +13,7 @@ from reltucker.graph.families import families
 from reltucker.model.cores import GatedCore
 from reltucker.run import open_run, train
 from reltucker.training import BEST, CHECKPOINT, Recipe, RunFolder, Training
+from reltucker.training.recipe import RecipeWarning
 from reltucker.training.stopping import EarlyStopping
 from reltucker.training.work import step_seconds
 from tests.conftest import random_graph
@@ -161,6 +162,57 @@ def test_early_stopping_can_wait_for_the_density() -> None:
         stopped.append(stopping.should_stop())
     assert stopping.best_epoch == 5
     assert stopped == [False] * 7 + [True]
+
+
+def test_early_stopping_waits_until_the_core_is_sparse_and_settled() -> None:
+    def judged(history: list[tuple[float, float]]) -> tuple[int, int]:
+        """The best epoch, and the one after which training stops."""
+        stopping = EarlyStopping(patience=2, gets_sparse=True)
+        for epoch, (mrr, density) in enumerate(history, start=1):
+            again = EarlyStopping(patience=2, gets_sparse=True)
+            again.load_state_dict(stopping.state_dict())  # as a resumed run does
+            stopping = again
+            stopping.improved(epoch, mrr, density)
+            if stopping.should_stop():
+                break
+        return stopping.best_epoch, epoch
+
+    dense = [(0.6, 1.0), (0.7, 1.0), (0.6, 1.0), (0.6, 1.0), (0.6, 0.9)]
+    assert judged(dense) == (2, 5)
+    falling = [*dense, (0.60, 0.4), (0.59, 0.2), (0.60, 0.1)]
+    assert judged(falling) == (8, 8)
+    settled = [(0.59, 0.099), (0.61, 0.099), (0.60, 0.098), (0.60, 0.097), (0.9, 0.097)]
+    assert judged([*falling, *settled]) == (10, 12)
+    collapsed = [(0.5, 0.05), (0.3, 0.01), (0.1, 0.01)]
+    assert judged([*falling, *collapsed]) == (8, 10)
+
+
+def test_a_core_that_is_sparse_at_the_end_is_kept_without_valid_triples() -> None:
+    stopping = EarlyStopping(patience=2, gets_sparse=True)
+    assert [stopping.ended(n, d) for n, d in enumerate((1.0, 0.4, 0.6, 0.3))] == [
+        *(True, True, False, True)
+    ]
+
+
+def test_the_best_epoch_of_a_default_run_has_a_sparse_core(tmp_path: Path) -> None:
+    wanted = recipe("train.patience=1", "train.epochs=40")
+    run = train(random_graph(1), wanted, out=tmp_path / "run", progress=False)
+    assert run.describe()["core_density"] <= 0.5
+    assert densities(run.path)[2] > 0.5  # with this patience it would have stopped here
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (("train.epochs=3",), "train.epochs = 3 ends within the warm-up"),
+        (("core.l0_weight=0", "train.epochs=4"), "core is not sparse: after 4 epochs .* 100% of"),
+    ],
+)
+def test_a_core_that_stays_dense_is_told(
+    changes: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    with pytest.warns(RecipeWarning, match=message):
+        train(random_graph(1), recipe(*changes), out=tmp_path / "run", progress=False)
 
 
 def test_a_density_that_is_never_reached_is_told(tmp_path: Path) -> None:

@@ -113,8 +113,10 @@ def main() -> NoReturn:
 
 
 def _fail(message: str, code: int) -> NoReturn:
+    from reltucker.report.texts import printable  # names of a graph may steer a terminal
+
     if speaks():
-        print(message, file=sys.stderr)
+        print(printable(message), file=sys.stderr)
     sys.exit(code)
 
 

@@ -58,6 +58,8 @@ def fetch_(
 def describe_(
     graph: options.Graph,
     labels: options.Labels = None,
+    columns: options.Columns = None,
+    max_memory: options.MaxMemory = None,
     seed: Annotated[int, Option(help="Seed of the split of a single file")] = 0,
     json: options.Json = False,
 ) -> None:
@@ -71,7 +73,8 @@ def describe_(
     """
     from reltucker.graph import describe_graph, is_prepared, load_graph, verify_prepared
 
-    loaded = load_graph(graph, labels=labels, seed=seed)
+    read = options.given({"columns": columns, "max_memory": max_memory})
+    loaded = load_graph(graph, labels=labels, seed=seed, **read)
     if is_prepared(Path(graph)):
         verify_prepared(Path(graph))
     description = describe_graph(loaded)
@@ -87,6 +90,7 @@ def prepare_(
         Option(metavar="LIMIT", help="A share of the machine's memory, or a size such as 8GB"),
     ] = "0.25",
     labels: options.Labels = None,
+    columns: options.Columns = None,
     language: options.Language = "en",
     seed: Annotated[int, Option(help="Seed of the split of a single file")] = 0,
     json: options.Json = False,
@@ -101,7 +105,14 @@ def prepare_(
     from reltucker.graph import SPLITS, prepare_graph
 
     made = prepare_graph(
-        graph, out, labels=labels, language=language, seed=seed, memory=memory, progress=True
+        graph,
+        out,
+        labels=labels,
+        language=language,
+        seed=seed,
+        columns=columns,
+        memory=memory,
+        progress=True,
     )
     triples = {split: len(made.split(split)) for split in SPLITS}
     document = {

@@ -45,6 +45,23 @@ Labels = Annotated[
     str | None,
     Option(metavar="FILE", help="A table of (id, name), for display", show_default="the graph's"),
 ]
+Columns = Annotated[
+    str | None,
+    Option(
+        metavar="A,B,C",
+        help="Their order, as relation,subject,object, or names or numbers of those that hold "
+        "subject, relation and object",
+        show_default="by their names, or the first three",
+    ),
+]
+MaxMemory = Annotated[
+    str | None,
+    Option(
+        metavar="LIMIT",
+        help="Refuse a graph that takes more: a share of the machine's memory, or such as 8GB",
+        show_default="0.5",
+    ),
+]
 RunLabels = Annotated[
     Path | None,
     Option(

@@ -24,9 +24,12 @@ def show(as_json: bool, document: Any, *parts: Any) -> None:
     if as_json:
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         return
+    from reltucker.report.texts import printable
+
     screen = console()
     for part in parts:
-        screen.print(part, soft_wrap=isinstance(part, str))
+        is_text = isinstance(part, str)
+        screen.print(printable(part) if is_text else part, soft_wrap=is_text)
 
 
 def written(answers: "pl.DataFrame", path: Path, what: str) -> str:

@@ -64,6 +64,8 @@ def command(
     epochs: options.Epochs = None,
     seed: Annotated[int, Option(min=0, help="Seed of the sampler")] = 0,
     labels: options.Labels = None,
+    columns: options.Columns = None,
+    max_memory: options.MaxMemory = None,
     assignments: options.FixedSettings = None,
     out: Annotated[
         Path | None, Option(help="The folder", show_default="searches/GRAPH, or GRAPH-MODEL")
@@ -83,7 +85,8 @@ def command(
     from reltucker.search import parse_count, recipe_and_space, run_search, study_name
     from reltucker.search.report import write_report
 
-    values = options.given({"model.name": model, "train.epochs": epochs, "graph.labels": labels})
+    read = {"graph.labels": labels, "graph.columns": columns, "graph.max_memory": max_memory}
+    values = options.given({"model.name": model, "train.epochs": epochs, **read})
     recipe, found = recipe_and_space(
         graph_or_space, space, sampler, values, assignments or [], graph=graph
     )
@@ -111,7 +114,7 @@ def command(
         ended = "no trial waits any more; the machine that began the study ends it"
         output.show(json, {"joined": True}, ended)
         return
-    best = result.best
+    best, seen = result.best, result.test["seen"]
     merged, together = result.merged, []
     if merged is not None:
         numbers = ", ".join(str(part["number"]) for part in merged["trials"])
@@ -128,8 +131,9 @@ def command(
         f"valid MRR {best['valid_mrr']:.4f}",
         "  (seen; answers of train and valid left out)",
         *together,
-        f"test MRR {result.test['seen']['mrr']:.4f} "
-        "(seen; answers of train, valid and test left out)",
+        f"test MRR {seen['mrr']:.4f} (seen; answers of train, valid and test left out)"
+        if seen["queries"]
+        else "no test triples",
         f"recipe: {result.out / 'best.toml'}   report: {result.out / 'report.html'}",
         f"run: {result.run}",
     )

@@ -34,6 +34,8 @@ def command(
     workers: options.Workers = 1,
     seed: Annotated[int, Option(min=0, help="Seed of the samplers and the bootstrap")] = 0,
     labels: options.Labels = None,
+    columns: options.Columns = None,
+    max_memory: options.MaxMemory = None,
     assignments: options.FixedSettings = None,
     out: Annotated[Path | None, Option(help="The folder", show_default="studies/GRAPH")] = None,
     dry_run: Annotated[
@@ -63,6 +65,7 @@ def command(
 
     if dry_run and compare_only:
         raise StudyError("give either --dry-run or --compare-only")
+    read = {"graph.labels": labels, "graph.columns": columns, "graph.max_memory": max_memory}
     plan = plan_study(
         graph,
         models=parse_names("--models", models),
@@ -70,7 +73,7 @@ def command(
         trials=trials,
         reciprocal=reciprocal,
         match_parameters=match_parameters,
-        values=options.given({"train.epochs": epochs, "graph.labels": labels}),
+        values=options.given({"train.epochs": epochs, **read}),
         assignments=assignments or [],
         seed=seed,
     )

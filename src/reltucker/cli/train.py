@@ -43,6 +43,8 @@ def command(
         int | None, Option(help="Seed of initial values, batches, dropout", show_default="0")
     ] = None,
     labels: options.Labels = None,
+    columns: options.Columns = None,
+    max_memory: options.MaxMemory = None,
     assignments: Annotated[
         list[str] | None,
         Option(
@@ -90,6 +92,8 @@ def command(
         "train.epochs": epochs,
         "train.seed": seed,
         "graph.labels": labels,
+        "graph.columns": columns,
+        "graph.max_memory": max_memory,
     }
     origin = None if start is None else open_run(start)
     source, recipe = graph_and_recipe(
@@ -128,7 +132,7 @@ def report(run: Any, as_json: bool) -> None:
         f"{ended}; {result['seconds']:.0f} s",
         *validation_lines(result),
         f"run: {path}",
-        f"next: reltucker evaluate {path}",
+        f"next: reltucker {'evaluate' if len(run.graph.test) else 'discover'} {path}",
     )
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import polars as pl
 
+from reltucker.errors import GraphError
 from reltucker.evaluation.breakdown import Breakdown, break_down
 from reltucker.evaluation.calibration import Calibration
 from reltucker.evaluation.classification import Classification, classify_triples
 from reltucker.evaluation.metrics import Metrics
 from reltucker.evaluation.protocols import PROTOCOLS, Protocol
 from reltucker.evaluation.ranking import fully_filtered, rank_split, sampled
-from reltucker.graph import KnowledgeGraph, SplitName
+from reltucker.graph import SPLITS, KnowledgeGraph, SplitName
 from reltucker.model import RelationalTucker, Sizes, sizes_of
 from reltucker.progress import track
 from reltucker.report import Column, Table
@@ -115,6 +116,12 @@ def evaluate(
     they are also told from corrupted ones. `name` is the model's."""
     began = time.monotonic()
     triples = graph.split(split)
+    if not len(triples):
+        others = [other for other in SPLITS if len(graph.split(other))]
+        raise GraphError(
+            f"{graph.name} has no {split} triples to judge by, only those of {' and '.join(others)}"
+            "; choose another split, or train on a folder with train, valid and test"
+        )
     if sample is not None:
         triples = sampled(triples, sample)
     with track(f"ranking {split}", 2 * len(triples), "queries", progress) as advance:

@@ -41,7 +41,8 @@ def build_graph(
         origin = tables["train"].origin
         raise GraphError(f"{origin}: there are no training triples; at least one is needed")
     given = [tables[split] for split in SPLITS if split in tables]
-    frame = pl.concat([table.frame for table in given], rechunk=False)
+    names = pl.all().cast(pl.Categorical)
+    frame = pl.concat([table.frame.select(names) for table in given], rechunk=False)
     triples = np.empty((frame.height, 3), dtype=np.int32)
     (entity_names, seen_entities), (relation_names, seen_relations) = number_names(
         frame, triples, heights[0]
@@ -62,6 +63,7 @@ def build_graph(
     )
     del triples
     warn_of_overlap(name, counts, stacklevel=5)
+    warn_of_relations(name, entity_names, relation_names, sum(heights), stacklevel=5)
     if labels is None:
         known = in_language(pl.concat([table.labels for table in given]), language)
     else:
@@ -108,10 +110,11 @@ def number_names(
         for c in columns:
             triples[:, c] = ids[codes[c]]
         rows, offsets = np.divmod(positions, width)
-        names = frame.to_series(columns[0]).gather(rows)
+        names = frame.to_series(columns[0]).gather(rows).cast(pl.String)
         if width == 2:
             in_second = pl.Series(offsets == 1)
-            names = frame.to_series(columns[1]).gather(rows).zip_with(in_second, names)
+            others = frame.to_series(columns[1]).gather(rows).cast(pl.String)
+            names = others.zip_with(in_second, names)
         seen = int(np.searchsorted(positions, width * train_rows))
         numbered.append((names.alias("name"), seen))
     return numbered
@@ -151,6 +154,29 @@ def find_repeated(keys: Sequence[Keys]) -> tuple[list[Rows], Counter[str]]:
         before.append(ordered)
         repeated.append(rows)
     return repeated, counts
+
+
+MANY_RELATIONS = 10
+"""Fewer say nothing about a graph."""
+USUAL_TRIPLES = 8
+"""A relation has more of them on average."""
+
+
+def warn_of_relations(
+    name: str, entities: pl.Series, relations: pl.Series, triples: int, stacklevel: int
+) -> None:
+    """Warn where a graph looks as if relations stood in another column: there are more of them than
+    entities, and each has few triples, or some are entities, too."""
+    if len(relations) <= max(len(entities), MANY_RELATIONS):
+        return
+    if triples < USUAL_TRIPLES * len(relations) or relations.is_in(entities.implode()).any():
+        warnings.warn(
+            f"graph {name} has {len(relations):,} relations and only {len(entities):,} entities; "
+            "if relations stand in another column, say so by --columns (columns in Python), such "
+            "as relation,subject,object",
+            GraphWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def warn_of_overlap(name: str, counts: Mapping[str, int], stacklevel: int) -> None:

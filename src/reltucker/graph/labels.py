@@ -7,8 +7,8 @@ import polars as pl
 from reltucker.errors import GraphError
 from reltucker.graph.rdf import FORMATS as RDF_FORMATS
 from reltucker.graph.rdf import read_rdf
-from reltucker.graph.sources import read_names, stem_and_suffix
-from reltucker.graph.tables import LABELS, bad_names
+from reltucker.graph.sources import read_names
+from reltucker.graph.tables import LABELS, bad_names, stem_and_suffix
 
 DEFAULT_LANGUAGE = "en"
 

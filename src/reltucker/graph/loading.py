@@ -20,8 +20,8 @@ from reltucker.graph.sources import (
     read_folder,
     read_rows,
     read_splits,
-    stem_and_suffix,
 )
+from reltucker.graph.tables import DEFAULT_MEMORY, Reading, stem_and_suffix
 
 
 @checked()
@@ -31,6 +31,8 @@ def load_graph(
     labels: str | PathLike[str] | None = None,
     language: str = DEFAULT_LANGUAGE,
     seed: int = 0,
+    columns: str | None = None,
+    max_memory: str = DEFAULT_MEMORY,
     before: KnowledgeGraph | None = None,
 ) -> KnowledgeGraph:
     """The knowledge graph of a catalog name, a folder, a file, a frame, triples, or splits.
@@ -43,12 +45,18 @@ def load_graph(
     test. Anything else is one set of triples, split 80/10/10 by `seed` so that train knows every
     entity and relation; those that stood in the graph `before` keep their split. Ids follow the
     order of first appearance, so the same triples always get the same ids.
+
+    `columns` tells which columns of tables and frames are which, where their names do not: either
+    'relation,subject,object', the order in which they stand, or the names or numbers (from 1) of
+    those that hold subject, relation and object, such as 'who,what,whom' or '1,3,4'. What would
+    take more than `max_memory` is refused: a share of the machine's memory, or a size such as 8GB.
     """
+    reading = Reading(columns, max_memory)
     labels_file = None if labels is None else Path(labels)
     if isinstance(source, Mapping):
-        return build_graph(read_splits(source), "graph", labels_file, language=language)
+        return build_graph(read_splits(source, reading), "graph", labels_file, language=language)
     if not isinstance(source, str | PathLike):
-        rows = read_rows(source)
+        rows = read_rows(source, reading=reading)
         graph = build_graph({"train": rows}, "graph", labels_file, seed, language)
         return graph if before is None else keep_splits(graph, before)
     if isinstance(source, str) and source in ENTRIES and ENTRIES[source].is_built_in:
@@ -60,9 +68,10 @@ def load_graph(
         known = None if labels_file is None else read_labels(labels_file, language)
         return open_prepared(path, known)
     if path.is_dir():
-        tables, own_labels = read_folder(path)
+        tables, own_labels = read_folder(path, reading)
         return build_graph(tables, name, labels_file or own_labels, language=language)
-    graph = build_graph({"train": read_file(path)}, name, labels_file, seed, language)
+    table = read_file(path, reading=reading)
+    graph = build_graph({"train": table}, name, labels_file, seed, language)
     return graph if before is None else keep_splits(graph, before)
 
 

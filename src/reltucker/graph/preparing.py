@@ -38,10 +38,10 @@ from reltucker.graph.prepared import (
     write_manifest,
 )
 from reltucker.graph.ranges import BLOCK, find_repeated_triples, write_index
-from reltucker.graph.sources import GraphSource, find_splits, stem_and_suffix
+from reltucker.graph.sources import GraphSource, find_splits
 from reltucker.graph.splitting import split_numbers
-from reltucker.graph.streaming import PIECE, TEXT, can_stream, examine_triples, stream_triples
-from reltucker.graph.tables import COMPRESSIONS
+from reltucker.graph.streaming import TEXT, can_stream, examine_triples, stream_triples
+from reltucker.graph.tables import COMPRESSIONS, PIECE, stem_and_suffix
 from reltucker.machine import memory_limit
 from reltucker.progress import track
 
@@ -90,6 +90,7 @@ def prepare_graph(
     labels: str | PathLike[str] | None = None,
     language: str = DEFAULT_LANGUAGE,
     seed: int = 0,
+    columns: str | None = None,
     memory: str = DEFAULT_MEMORY,
     progress: bool = False,
 ) -> KnowledgeGraph:
@@ -107,13 +108,20 @@ def prepare_graph(
     sources = _Sources.of(source)
     with filling(folder) as scratch:
         if sources is None:
-            graph = load_graph(source, labels=labels, language=language, seed=seed)
+            graph = load_graph(
+                source,
+                labels=labels,
+                language=language,
+                seed=seed,
+                columns=columns,
+                max_memory=memory,
+            )
             facts = _Writer(folder, scratch, Plan.of(limit, ()), progress).store(graph)
         else:
             file = sources.labels if labels is None else Path(labels)
             known = None if file is None else read_labels(file, language)
             writer = _Writer(folder, scratch, Plan.of(limit, sources.files.values()), progress)
-            facts = writer.stream(sources, known, seed)
+            facts = writer.stream(sources._replace(columns=columns), known, seed)
             warn_of_overlap(facts.name, Counter(facts.counts), stacklevel=4)
         shutil.rmtree(scratch)
         write_manifest(folder, facts)
@@ -135,6 +143,7 @@ class _Sources(NamedTuple):
     name: str
     labels: Path | None
     is_single: bool
+    columns: str | None = None
 
     @classmethod
     def of(cls, source: GraphSource) -> "_Sources | None":
@@ -180,13 +189,13 @@ class _Writer:
             NameNumbers(self.scratch / kind, self.plan.parts, self.plan.batch)
             for kind in ("entities", "relations")
         ]
-        heights, batches = self._read(sources.files, names)
+        heights, batches = self._read(sources, names)
         self._refuse_too_much(sources, sum(heights))
         places = sum(part.places for part in names)
         with track("numbering", places, "names", self.progress) as advance:
             if not all(part.number(advance) for part in names):
                 for path in sources.files.values():
-                    examine_triples(path)
+                    examine_triples(path, order=sources.columns)
                 raise GraphError(f"{sources.name}: a name is blank or broken; write it again")
         self._write_ids(names, batches)
         # Batches of train come first, so its names have the first places.
@@ -210,11 +219,10 @@ class _Writer:
         self._write_indexes(sizes)
         return Facts(sources.name, *sizes, *seen, {k: v for k, v in counts.items() if v})
 
-    def _read(
-        self, files: Mapping[SplitName, Path], names: list[NameNumbers]
-    ) -> tuple[list[int], list[_Batch]]:
+    def _read(self, sources: _Sources, names: list[NameNumbers]) -> tuple[list[int], list[_Batch]]:
         """Write the triples of all batches, numbered by the names of their batch; how many each
         split has, and where batches begin."""
+        files, order = sources.files, sources.columns
         heights: list[int] = []
         batches = [_Batch(0, 0, 0)]
         total = sum(path.stat().st_size for path in files.values())
@@ -224,9 +232,9 @@ class _Writer:
         ):
             for split in SPLITS:
                 first = batches[-1].row
-                frames = (
-                    stream_triples(files[split], self.plan.batch, advance) if split in files else ()
-                )
+                frames: Iterable[pl.DataFrame] = ()
+                if split in files:
+                    frames = stream_triples(files[split], self.plan.batch, advance, order)
                 for frame in frames:
                     triples = np.empty((frame.height, 3), dtype=np.int32)
                     found = number_names(frame, triples, 0)

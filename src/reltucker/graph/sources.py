@@ -1,8 +1,7 @@
 """Where triples and labels come from: files of every format, folders, frames and rows."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,27 +13,21 @@ from reltucker.errors import GraphError
 from reltucker.graph.knowledge_graph import SPLITS, SplitName
 from reltucker.graph.rdf import FORMATS as RDF_FORMATS
 from reltucker.graph.rdf import read_rdf
+from reltucker.graph.streaming import PARQUET, TEXT, read_table
 from reltucker.graph.tables import (
-    COMPRESSIONS,
     POLARS_FAILURES,
     TRIPLES,
     Columns,
     NameTable,
+    Reading,
     bad_names,
+    empty_file,
     from_frame,
-    read_parquet,
-    read_text,
+    stem_and_suffix,
 )
 
-TABLE_READERS: dict[str, Callable[[Path, Columns], NameTable]] = {
-    ".tsv": read_text,
-    ".txt": read_text,
-    ".csv": partial(read_text, quoted=True),
-    ".parquet": read_parquet,
-    ".pq": read_parquet,
-}
-"""Every format of tables by the ending of its files."""
-SUFFIXES = (*TABLE_READERS, *RDF_FORMATS)
+TABLES = (*TEXT, *PARQUET)
+SUFFIXES = (*TABLES, *RDF_FORMATS)
 FILE_STEMS: dict[str, tuple[str, ...]] = {
     "train": ("train",),
     "valid": ("valid", "validation", "dev"),
@@ -57,21 +50,21 @@ def read_names(
         table = read_file(Path(source), columns, others)
     else:
         table = read_rows(source)
-    if table.frame.select(pl.any_horizontal(bad_names(pl.all()).any())).item():
+    frame = table.frame.select(pl.all().cast(pl.String))
+    if frame.select(pl.any_horizontal(bad_names(pl.all()).any())).item():
         table.examine()
-    return table.frame
+    return frame
 
 
-def stem_and_suffix(path: Path) -> tuple[str, str]:
-    """The name without its endings, and the ending of the format, in lower case."""
-    inner = Path(path.stem) if path.suffix.lower() in COMPRESSIONS else Path(path.name)
-    return inner.stem, inner.suffix.lower()
-
-
-def read_file(path: Path, columns: Columns = TRIPLES, others: tuple[str, ...] = ()) -> NameTable:
+def read_file(
+    path: Path,
+    columns: Columns = TRIPLES,
+    others: tuple[str, ...] = (),
+    reading: Reading | None = None,
+) -> NameTable:
     """The table of a file, whose format is known by its ending; without rows it is refused."""
     suffix = stem_and_suffix(path)[1]
-    suffixes = SUFFIXES if columns == TRIPLES else (*TABLE_READERS, *others)
+    suffixes = SUFFIXES if columns == TRIPLES else (*TABLES, *others)
     if not path.is_file():
         raise GraphError(f"{path} does not exist; check the path")
     if suffix not in suffixes:
@@ -79,19 +72,14 @@ def read_file(path: Path, columns: Columns = TRIPLES, others: tuple[str, ...] = 
             f"{path} has no known format; its name must end with one of {', '.join(suffixes)}, "
             "and may end with .gz or .zst after that"
         )
-    if suffix in RDF_FORMATS:
-        table = read_rdf(path, RDF_FORMATS[suffix])
-    else:
-        table = TABLE_READERS[suffix](path, columns)
+    if suffix not in RDF_FORMATS:
+        return read_table(path, columns, reading)
+    if reading is not None and reading.columns is not None:
+        raise GraphError(f"{path}: RDF has no columns to choose from; leave --columns out")
+    table = read_rdf(path, RDF_FORMATS[suffix], reading)
     if table.frame.is_empty():
         raise empty_file(path, columns, table.literals)
     return table
-
-
-def empty_file(path: Path, columns: Columns = TRIPLES, literals: int = 0) -> GraphError:
-    """What to say of a file without rows."""
-    only = f" (it has {literals} with literals only)" if literals else ""
-    return GraphError(f"{path} is empty; it needs rows of {', '.join(columns)}{only}")
 
 
 def find_splits(folder: Path) -> tuple[dict[SplitName, Path], Path | None]:
@@ -115,13 +103,17 @@ def find_splits(folder: Path) -> tuple[dict[SplitName, Path], Path | None]:
     return {split: files[split] for split in SPLITS if split in files}, files.get("labels")
 
 
-def read_folder(folder: Path) -> tuple[dict[SplitName, NameTable], Path | None]:
+def read_folder(
+    folder: Path, reading: Reading | None = None
+) -> tuple[dict[SplitName, NameTable], Path | None]:
     """The splits that a folder holds, and its file of labels if it has one."""
     files, labels = find_splits(folder)
-    return {split: read_file(path) for split, path in files.items()}, labels
+    return {split: read_file(path, reading=reading) for split, path in files.items()}, labels
 
 
-def read_splits(source: Mapping[SplitName, TripleSource]) -> dict[SplitName, NameTable]:
+def read_splits(
+    source: Mapping[SplitName, TripleSource], reading: Reading | None = None
+) -> dict[SplitName, NameTable]:
     """The splits of a dict with the keys train and, if wanted, valid and test."""
     if "train" not in source or not source.keys() <= set(SPLITS):
         raise GraphError(
@@ -129,19 +121,24 @@ def read_splits(source: Mapping[SplitName, TripleSource]) -> dict[SplitName, Nam
             "give 'train' and, if there are any, 'valid' and 'test'"
         )
     return {
-        split: read_file(Path(value))
+        split: read_file(Path(value), reading=reading)
         if isinstance(value, str | PathLike)
-        else read_rows(value, f"the given {split} triples")
+        else read_rows(value, f"the given {split} triples", reading)
         for split, value in source.items()
     }
 
 
-def read_rows(source: pl.DataFrame | Iterable[Any], origin: str = "the given triples") -> NameTable:
+def read_rows(
+    source: pl.DataFrame | Iterable[Any],
+    origin: str = "the given triples",
+    reading: Reading | None = None,
+) -> NameTable:
     """The table of a polars or pandas frame, or of triples one by one."""
+    order = None if reading is None else reading.columns
     frame = frame_of(source, origin)
     if frame is None:
         frame = _frame(TRIPLES, _columns_of(source, origin), origin)
-    return from_frame(frame, TRIPLES, origin)
+    return from_frame(frame, TRIPLES, origin, order=order)
 
 
 def frame_of(source: Any, origin: str) -> pl.DataFrame | None:

@@ -4,7 +4,7 @@ from reltucker.model.arrangement import Arrangement
 from reltucker.model.cores import CORES, Core, CoreOptions
 from reltucker.model.dropout import QueryDropout
 from reltucker.model.relational_tucker import RelationalTucker
-from reltucker.model.sizes import Sizes, sizes_of
+from reltucker.model.sizes import SPARSE, Sizes, sizes_of
 from reltucker.model.sums import weighted_sum
 from reltucker.model.views import (
     as_rescal,
@@ -17,6 +17,7 @@ from reltucker.model.views import (
 
 __all__ = [
     "CORES",
+    "SPARSE",
     "Arrangement",
     "Core",
     "CoreOptions",

@@ -9,6 +9,9 @@ from reltucker.model.relational_tucker import RelationalTucker
 
 View = Literal["fixed", "constrained"]
 
+SPARSE = 0.5
+"""A learned core with a larger share of its entries is not called sparse."""
+
 
 @dataclass(frozen=True)
 class Sizes:

@@ -14,7 +14,7 @@ import rich.text
 from markupsafe import Markup
 from rich.cells import cell_len
 
-from reltucker.report.texts import TEMPLATES, one_line
+from reltucker.report.texts import TEMPLATES, one_line, spreadsheet
 
 Value = str | int | float | bool | None
 
@@ -181,7 +181,8 @@ class Table:
         return self._fill("table.tex")
 
     def to_csv(self) -> str:
-        """The values themselves, neither rounded nor shortened: this form is for programs.
+        """The values themselves, neither rounded nor shortened, but for texts that a spreadsheet
+        would run as formulas.
 
         The ends of an interval are columns of their own.
         """
@@ -193,7 +194,7 @@ class Table:
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([header for header, _ in fields])
-        writer.writerows([row.get(key) for _, key in fields] for row in self.rows)
+        writer.writerows([spreadsheet(row.get(key)) for _, key in fields] for row in self.rows)
         return file.getvalue()
 
     def _fill(self, template: str) -> str:

@@ -5,8 +5,12 @@ import re
 
 import jinja2
 
-# XML 1.0 (so SVG) cannot write these, and those from \x7f to \x9f steer a terminal.
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# XML 1.0 (so SVG) cannot write these, those from \x7f to \x9f steer a terminal, and the last turn
+# the direction in which what follows is shown.
+_UNPRINTABLE = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+    "|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -25,7 +29,8 @@ _LATEX = {
 
 
 def printable(text: str) -> str:
-    """`text` with every character that XML, HTML or UTF-8 cannot carry replaced by U+FFFD."""
+    """`text` with every character that XML, HTML or UTF-8 cannot carry, or that steers how the rest
+    is shown, replaced by U+FFFD."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
@@ -45,6 +50,13 @@ def shorten(text: str, limit: int) -> str:
 def markdown(text: str) -> str:
     """`text` with the signs of Markdown escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#~&$!])", r"\\\1", text)
+
+
+def spreadsheet(value: object) -> object:
+    """A cell of CSV; a text that a spreadsheet would run as a formula is marked as a text."""
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{value}"
+    return value
 
 
 def latex(text: str) -> str:

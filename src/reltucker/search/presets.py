@@ -262,6 +262,8 @@ def _timed(wanted: dict[str, Any], effort: Effort, sizes: GraphSizes) -> dict[st
     epochs = max(effort.least_epochs(sizes), min(effort.epochs[1], possible))
     wanted = {"train.epochs": epochs} | wanted
     epochs = wanted["train.epochs"]
+    if CORES[wanted["model.name"]].learns == "pattern":  # most epochs are for getting sparse
+        wanted = {"core.warm_up_epochs": min(25, epochs // 4)} | wanted
     if wanted.get("train.schedule") == "exponential":  # the rate ends at a tenth
         wanted = {"train.decay": round(0.1 ** (1 / epochs), 4)} | wanted
     return {"train.patience": max(5, epochs // 5)} | wanted

@@ -28,10 +28,20 @@ class Comparison:
         """All tables by file name."""
         return {name: table for part in self.parts.values() for name, table in part.tables.items()}
 
-    def summary(self) -> list[Table]:
-        """The tables for a terminal."""
+    def summary(self) -> list[Table | str]:
+        """The tables for a terminal, and remarks."""
         tables = self.tables()
-        return [tables[name] for name in SUMMARY if name in tables and tables[name].rows]
+        shown = [tables[name] for name in SUMMARY if name in tables and tables[name].rows]
+        return [*shown, *self._dense_cores()]
+
+    def _dense_cores(self) -> list[str]:
+        """A remark on each fit that could have learned a sparse core, and has not."""
+        return [
+            f"The core of {fit.label} is not sparse: it has {fit.sizes.core_density:.1%} of its "
+            "entries."
+            for fit in self.fits.fits
+            if fit.learns == "pattern" and not fit.is_sparse
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready: the settings, and the rows of every table."""
@@ -78,15 +88,17 @@ class Comparison:
             f"ranks ({certainty.flips:,} flips). Both speak of these queries and these fits; they "
             "do not cover other seeds or settings of training."
         )
+        dense = self._dense_cores()
         if self.fits.fits[0].valid_mrr is None:
             return [
                 how,
+                *dense,
                 "The graph has no validation triples to choose by: what is called best was chosen "
                 f"by the {split} triples themselves, which flatters it.",
             ]
         by = "MRR on the validation triples, never by the figures that are shown"
         by = "same validation triples that are shown" if split == "valid" else by
-        return [how, f"What is called best was chosen by the {by}."]
+        return [how, *dense, f"What is called best was chosen by the {by}."]
 
 
 def compare_fits(fits: Fits, options: Options | None = None) -> Comparison:

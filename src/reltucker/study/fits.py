@@ -11,7 +11,7 @@ import polars as pl
 from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation import PROTOCOLS, Protocol, Ranking, rank_split
 from reltucker.graph import SPLITS, KnowledgeGraph, SplitName
-from reltucker.model import Sizes, sizes_of
+from reltucker.model import SPARSE, Sizes, sizes_of
 from reltucker.progress import track
 from reltucker.run import Run, open_run
 from reltucker.study.cost import cost_of
@@ -40,6 +40,11 @@ class Fit:
     def kind(self) -> str:
         """What counts as one model: the core, and whether relations have inverses."""
         return f"{self.model}, reciprocal" if self.reciprocal else self.model
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the core has learned to do with few entries."""
+        return self.learns == "pattern" and self.sizes.core_density <= SPARSE
 
     @property
     def label(self) -> str:

@@ -29,8 +29,6 @@ COSTS = {
     "peak_mebibytes": "peak memory, MiB",
     "epoch_gigaoperations": "billion operations per epoch",
 }
-SPARSE = 0.5
-"""A learned core of which more entries than this are left is not called sparse."""
 PATTERNS = 4
 """How many of the most frequent relations are drawn where none are named."""
 
@@ -191,15 +189,14 @@ class Comparing:
     def patterns(self) -> Part | None:
         """|M_k| of chosen relations as heat maps, of a core that became sparse or if asked for."""
         fit, graph = self.sparse_fit(), self.fits.graph
-        is_sparse = fit.learns == "pattern" and fit.sizes.core_density <= SPARSE
-        if not (is_sparse or self.options.sparse or self.options.relations):
+        if not (fit.is_sparse or self.options.sparse or self.options.relations):
             return None
         chosen = [graph.relations.find(name) for name in self.options.relations]
         chosen = chosen or most_frequent(graph, PATTERNS)
         run = self.fits.open(fit)
         rows = [describe_mixing(run, k) for k in chosen]
         return Part(
-            "Learned sparsity patterns" if is_sparse else "Mixing matrices",
+            "Learned sparsity patterns" if fit.is_sparse else "Mixing matrices",
             f"|M_k| in {fit.label}: bright cells are pairs of coordinates that interact. "
             f"{fit.sizes.core_density:.4%} of its core's entries are not zero. Diagonal: the sum "
             "of the absolute diagonal values of M_k, also as a share of all absolute values.",
@@ -359,10 +356,11 @@ class Comparing:
         }
 
     def sparse_fit(self) -> Fit:
-        """The named run, or the best that learns which entries exist, or the first."""
+        """The named run, or the best that has learned which entries exist, or the first."""
         if self.options.sparse is not None:
             return self.fits.named(self.options.sparse)
-        return self._best_learning("pattern", self.fits.fits)
+        sparse = [fit for fit in self.fits.fits if fit.is_sparse]
+        return self._best_learning("pattern", sparse or self.fits.fits)
 
     def other_fit(self, first: Fit) -> Fit:
         """The named run, or the best other model with a fixed core, or the first of another model,

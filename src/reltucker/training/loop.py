@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -19,9 +20,15 @@ from reltucker.training.checkpoint import pack, unpack
 from reltucker.training.memory import keep_freed_memory
 from reltucker.training.objectives import add_up
 from reltucker.training.optimizer import Optimizer, Schedule
-from reltucker.training.recipe import Recipe
+from reltucker.training.recipe import Recipe, RecipeWarning
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
-from reltucker.training.setup import build_model, check, choose_device, settled
+from reltucker.training.setup import (
+    build_model,
+    check,
+    choose_device,
+    settled,
+    warms_up_to_the_end,
+)
 from reltucker.training.starting import start
 from reltucker.training.stopping import EarlyStopping
 from reltucker.training.threads import limited_threads, threads_for
@@ -78,7 +85,8 @@ class Training:
         self.schedule = Schedule(settings)
         self.objective = settings.objective_class.build(self.model, settings, graph)
         self.validation = Validation(settings, graph)
-        self.stopping = EarlyStopping(settings.patience, settings.max_density)
+        gets_sparse = self.model.core.learns == "pattern"
+        self.stopping = EarlyStopping(settings.patience, settings.max_density, gets_sparse)
         self.best: dict[str, Tensor] = {}
         self.epoch = 0
         self.seconds = 0.0
@@ -144,10 +152,7 @@ class Training:
         if self.validation.possible:
             record |= self._validate(density)
         else:
-            # Without valid triples the last epoch that is sparse enough counts.
-            record["best"] = self.stopping.is_sparse_enough(density)
-            if record["best"]:
-                self.stopping.best_epoch = self.epoch
+            record["best"] = self.stopping.ended(self.epoch, density)
         if record["best"]:
             state = self.model.serving_state()
             self.best = {name: value.cpu().clone() for name, value in state.items()}
@@ -164,7 +169,7 @@ class Training:
         except ScoreError:
             raise self._diverged(self.epoch) from None
         best = self.stopping.improved(self.epoch, metrics["seen"].mrr, density, epochs)
-        if self.stopping.is_sparse_enough(density):
+        if self.stopping.counts(density):
             self.schedule.validated(best, epochs)
         return {"valid": {name: m.to_dict() for name, m in metrics.items()}, "best": best}
 
@@ -236,6 +241,14 @@ class Training:
             raise RunError(
                 f"no epoch had a core density of at most train.max_density = "
                 f"{self.recipe.train.max_density}; train longer or raise core.l0_weight"
+            )
+        if self.stopping.is_still_dense and not warms_up_to_the_end(self.recipe):
+            warnings.warn(
+                f"the core is not sparse: after {self.epoch} epochs it has "
+                f"{self.model.core.density():.0%} of its entries; train longer, lower "
+                "core.warm_up_epochs or raise core.l0_weight",
+                RecipeWarning,
+                stacklevel=2,
             )
         self.model.eval()
         self.model.load_serving_state(self.best)

@@ -35,6 +35,10 @@ RETIRED = (("train", "validation_share"),)
 """Settings of earlier versions, which stand in the recipes of their runs."""
 
 
+class RecipeWarning(UserWarning):
+    """Settings that can be used but probably do not do what was meant."""
+
+
 class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -55,6 +59,12 @@ class GraphSettings(_Settings):
     labels: str | None = Field(None, description="file of (id, name), or RDF labels, for display")
     language: str = Field("en", description="of labels that stand in RDF files")
     seed: int = Field(0, ge=0, description="of the 80/10/10 split of a single file")
+    columns: str | None = Field(
+        None, description="of tables: relation,subject,object, or names or numbers for s, r and o"
+    )
+    max_memory: str = Field(
+        "0.5", description="a graph that takes more is refused; a share of all, or such as 8GB"
+    )
 
     def reading(self) -> dict[str, Any]:
         """What `load_graph` is told beside the source."""
@@ -95,7 +105,10 @@ class TrainSettings(_Settings):
     epochs: int = Field(200, ge=1, description="at the most; early stopping may end sooner")
     batch_size: int = Field(500, ge=1, description="triples, or questions for k_vs_all")
     negatives: int = Field(
-        24, ge=1, description="pseudo-negatives for each side of a triple, without replacement"
+        24,
+        ge=1,
+        description="pseudo-negatives for each side of a triple, without replacement; at most all "
+        "other entities",
     )
     sampled_epochs: int = Field(
         0,
@@ -172,7 +185,9 @@ class TrainSettings(_Settings):
     )
     patience: int = Field(10, ge=1, description="epochs without a better validation MRR")
     max_density: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
-        None, description="early stopping counts epochs with at most this core density only"
+        None,
+        description="early stopping counts epochs with at most this core density only; by default "
+        "a core that learns which entries exist is waited for until it is sparse",
     )
     validate_every: int | None = Field(
         None, ge=1, description="epochs between validations; by default chosen from sizes"
@@ -212,6 +227,11 @@ class TrainSettings(_Settings):
     def objective_class(self) -> type[Objective]:
         """What is minimised."""
         return OBJECTIVES[self.objective].of(self)
+
+    @property
+    def draws(self) -> bool:
+        """Whether `negatives` are drawn at all."""
+        return "sampled_epochs" not in OBJECTIVES[self.objective].reads or self.sampled_epochs > 0
 
 
 class Recipe(_Settings):
@@ -345,8 +365,9 @@ class Recipe(_Settings):
         return self.of(values, source)
 
     def on(self, source: str | None) -> Self:
-        """The recipe for another graph, whose names need no labels of the former one."""
-        graph = {"source": source, "labels": None}
+        """The recipe for another graph, for which labels and columns of the former one say
+        nothing."""
+        graph = {"source": source, "labels": None, "columns": None}
         return self.with_values({f"graph.{key}": value for key, value in graph.items()})
 
     def with_paths_beside(self, folder: Path) -> Self:
@@ -379,11 +400,14 @@ def refuse_idle(recipe: Recipe) -> None:
     train, default = recipe.train, TrainSettings()
     learns_pattern = CORES[recipe.model.name].learns == "pattern"
     has_matrices = CORES[recipe.model.name].has_matrices
-    draws = "sampled_epochs" not in OBJECTIVES[train.objective].reads or train.sampled_epochs > 0
     rules = [
         ("decay", train.schedule != "constant", "a train.schedule that is not 'constant'"),
         ("plateau_patience", train.schedule == "plateau", "train.schedule = 'plateau'"),
-        ("negatives", draws, "train.objective = 'negative_sampling', or train.sampled_epochs"),
+        (
+            "negatives",
+            train.draws,
+            "train.objective = 'negative_sampling', or train.sampled_epochs",
+        ),
         ("sampled_weights", train.sampled_epochs > 0, "train.sampled_epochs"),
         ("products", not train.objective_class.by_rows, "candidates that questions share"),
         ("orthogonality", has_matrices, "a core with mixing matrices, such as drt"),

@@ -1,6 +1,8 @@
 """What is settled before training begins: the model, the device, and that it can be done at all;
 and the model of a run, when that has ended."""
 
+import warnings
+
 import torch
 
 from reltucker.errors import GraphError, RecipeError, RunError
@@ -8,7 +10,7 @@ from reltucker.graph import KnowledgeGraph
 from reltucker.machine import physical_memory
 from reltucker.model import CORES, RelationalTucker
 from reltucker.peers import ALONE, Peers
-from reltucker.training.recipe import Recipe, refuse_idle
+from reltucker.training.recipe import Recipe, RecipeWarning, refuse_idle
 from reltucker.training.run_folder import BEST, RunFolder
 from reltucker.training.validation import is_possible, settle
 
@@ -67,12 +69,21 @@ def check(recipe: Recipe, graph: KnowledgeGraph, processes: int = 1, here: int =
         raise RunError(
             f"{graph.name} has {len(graph.entities)} entities, too few for {processes} processes"
         )
+    if settings.draws and graph.seen_entities < 2:
+        raise GraphError(f"{graph.name}: train has one entity, so there are no negatives to draw")
     refuse_idle(recipe)
-    settings.objective_class.check(settings, graph.seen_entities)
+    settings.objective_class.check(settings)
     if settings.schedule == "plateau" and not is_possible(graph):
         raise RecipeError(
             f"train.schedule = 'plateau': {graph.name} has no validation triples that would show "
             "a plateau; choose 'constant' or 'exponential'"
+        )
+    if CORES[recipe.model.name].learns == "pattern" and warms_up_to_the_end(recipe):
+        warnings.warn(
+            f"train.epochs = {settings.epochs} ends within the warm-up of the penalty, so the core "
+            "will not get sparse; train longer or lower core.warm_up_epochs",
+            RecipeWarning,
+            stacklevel=2,
         )
     with torch.device("meta"):
         model = build_model(recipe, len(graph.entities), len(graph.relations))
@@ -93,8 +104,23 @@ def check(recipe: Recipe, graph: KnowledgeGraph, processes: int = 1, here: int =
     choose_device(settings.device)
 
 
+def warms_up_to_the_end(recipe: Recipe) -> bool:
+    """Whether there is no epoch in which the penalty of a core counts."""
+    options = CORES[recipe.model.name].Options(**recipe.core)
+    return getattr(options, "warm_up_epochs", 0) >= recipe.train.epochs
+
+
 def settled(recipe: Recipe, graph: KnowledgeGraph) -> Recipe:
     """The recipe with everything chosen that sizes decide, as it is written into a run."""
+    others = graph.seen_entities - 1
+    if recipe.train.draws and recipe.train.negatives > others:
+        warnings.warn(
+            f"train.negatives = {recipe.train.negatives}: {graph.name} has {others} other entities "
+            "in train, so all of these are drawn",
+            RecipeWarning,
+            stacklevel=2,
+        )
+        recipe = recipe.with_values({"train.negatives": others})
     with torch.device("meta"):
         model = build_model(recipe, len(graph.entities), len(graph.relations))
     options = CORES[recipe.model.name].Options(**recipe.core).model_dump()

@@ -29,7 +29,7 @@ from reltucker.model import RelationalTucker
 from reltucker.training.objectives.batches import Batch, Batches, QuestionBatches, TripleBatches
 from reltucker.training.objectives.entities import EntityRows
 from reltucker.training.objectives.objective import Keys, Objective
-from reltucker.training.objectives.sampled import check_negatives, draw_shared, judge_sample
+from reltucker.training.objectives.sampled import draw_shared, judge_sample
 
 if TYPE_CHECKING:
     from reltucker.training.recipe import TrainSettings
@@ -82,11 +82,10 @@ class OneVsAll(Objective):
         self.begin_epoch(1)
 
     @classmethod
-    def check(cls, settings: TrainSettings, population: int) -> None:
-        """A sample stands for the sum of softmax; there must be as many entities as are drawn."""
+    def check(cls, settings: TrainSettings) -> None:
+        """A sample stands for the sum of softmax."""
         if settings.sampled_epochs:
             _softmax_only(settings, "sampled_epochs")
-            check_negatives(settings.negatives, population)
 
     @classmethod
     def candidates(cls, settings: TrainSettings, entities: int) -> int:
@@ -188,9 +187,9 @@ class KvsAll(OneVsAll):
         return cls(model, settings, batches, len(graph.entities))
 
     @classmethod
-    def check(cls, settings: TrainSettings, population: int) -> None:
+    def check(cls, settings: TrainSettings) -> None:
         """Answers can be taken apart for softmax only: for binary all others are wrong."""
-        super().check(settings, population)
+        super().check(settings)
         if settings.answers_at_once:
             _softmax_only(settings, "answers_at_once")
 

@@ -84,8 +84,8 @@ class Objective(ABC):
         one that they compute together."""
 
     @classmethod
-    def check(cls, settings: TrainSettings, population: int) -> None:
-        """Refuse what cannot be done on a graph with so many entities in train."""
+    def check(cls, settings: TrainSettings) -> None:
+        """Refuse settings that do not go together."""
         return
 
     @classmethod

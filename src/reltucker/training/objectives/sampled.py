@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from reltucker.errors import RecipeError
 from reltucker.graph import KnowledgeGraph
 from reltucker.kernels import (
     Entries,
@@ -58,11 +57,6 @@ class NegativeSampling(Objective):
         """Triples, each against drawn entities."""
         batches = TripleBatches(model, graph, settings.answer_weights == "frequency")
         return cls(model, settings, batches, graph.seen_entities)
-
-    @classmethod
-    def check(cls, settings: TrainSettings, population: int) -> None:
-        """There must be as many entities as are drawn."""
-        check_negatives(settings.negatives, population)
 
     @classmethod
     def candidates(cls, settings: TrainSettings, entities: int) -> int:
@@ -142,15 +136,6 @@ class SharedNegatives(NegativeSampling):
 
     def _entity_gradient(self, entities: EntityRows, places: Tensor, rows: Tensor) -> Gradient:
         return Objective._entity_gradient(self, entities, places, rows)
-
-
-def check_negatives(negatives: int, population: int) -> None:
-    """Refuse more negatives than there are entities to draw from."""
-    if negatives > population - 1:
-        raise RecipeError(
-            f"train.negatives = {negatives}: only {population} entities occur in train, so at most "
-            f"{population - 1} can be drawn without replacement"
-        )
 
 
 def draw_shared(batch: Batch, negatives: int, population: int, keys: Keys) -> Tensor:
