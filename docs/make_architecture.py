@@ -28,7 +28,7 @@ ORDER = (
     "cli",
 )
 """The rooms; each may import those before it."""
-COMMON = ("atomic", "choices", "errors", "machine", "peers", "progress")
+COMMON = ("atomic", "checksums", "choices", "errors", "folders", "machine", "peers", "progress")
 """Single files that every room may import, and that import no room."""
 
 ROW = 34

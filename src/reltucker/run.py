@@ -1,7 +1,7 @@
 """Runs: train a model on a graph, open it again, judge it, ask it."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from reltucker.evaluation import (
     calibrate,
     evaluate,
 )
+from reltucker.folders import sole_writer
 from reltucker.graph import (
     DEFAULT_LANGUAGE,
     GraphSource,
@@ -52,7 +53,6 @@ from reltucker.serving import (
     similar,
 )
 from reltucker.training import (
-    START,
     Recipe,
     RunFolder,
     Training,
@@ -64,6 +64,8 @@ from reltucker.training import (
     starting_recipe,
     trained_model,
 )
+
+PREDECESSOR_SECONDS = 30.0
 
 
 class Run:
@@ -104,6 +106,11 @@ class Run:
         """What training ended with, or None while it has not."""
         return self.folder.result()
 
+    def verify(self) -> list[dict[str, Any]]:
+        """Read every file of the run and compare it with its checksum: a row for each, with
+        `problem`, which is None for one that is whole."""
+        return self.folder.verify()
+
     def epochs(self) -> list[dict[str, Any]]:
         """The records of all epochs so far."""
         return self.folder.epochs()
@@ -112,11 +119,14 @@ class Run:
         """Go on with an interrupted training; one that has ended stays as it is. Processes that
         torchrun has started together do so together."""
         if self.result is None:
-            with joined_group(self.recipe.train) as peers:
-                _train(self.folder, self.recipe, self.graph, progress, True, peers)
-            for stale in ("model", "calibration"):
-                self.__dict__.pop(stale, None)
-            _calibrated(self, progress, peers)
+            with ExitStack() as held:
+                with joined_group(self.recipe.train) as peers:
+                    _hold(self.folder, held, peers)
+                    if peers.agreed(self.result is None):  # as it was before the folder was held
+                        _train(self.folder, self.recipe, self.graph, progress, True, peers)
+                for stale in ("model", "calibration"):
+                    self.__dict__.pop(stale, None)
+                _calibrated(self, progress, peers)
         return self
 
     def describe(self) -> dict[str, Any]:
@@ -171,7 +181,8 @@ class Run:
         """Fit probabilities on the split's triples and keep them in the run; `train` has done so
         where there were validation triples."""
         calibration = calibrate(self.model, self.graph, split, progress=progress)
-        calibration.save(self.path)
+        with self.folder.writing():
+            calibration.save(self.path)
         self.__dict__["calibration"] = calibration
         return calibration
 
@@ -305,7 +316,8 @@ class Run:
 
     def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
         """Write the embeddings and the core for other tools; returns the files."""
-        return export_embeddings(self.model, self.graph, Path(folder), formats)
+        with sole_writer(Path(folder)):
+            return export_embeddings(self.model, self.graph, Path(folder), formats)
 
 
 def train(
@@ -338,28 +350,39 @@ def train(
     if is_launched() and out is None:
         raise RunError("several processes train together, so they must be told where: give --out")
 
-    def create() -> None:
+    folder = RunFolder(path)
+
+    def contents(run: RunFolder) -> None:
         if origin is not None:
-            save_start(RunFolder(path), origin.folder, origin.model, origin.graph, graph)
-        folder = RunFolder.create(path, recipe, graph)
-        if origin is None:
-            folder.drop(START)  # of a training that was stopped before it began
+            save_start(run, origin.folder, origin.model, origin.graph, graph)
 
-    with joined_group(recipe.train) as peers:
-        begun = peers.agreed(peers.size > 1 and RunFolder(path).exists())
-        if begun:  # whoever starts processes again does not know how far they have come
-            peers.first(lambda: _refuse_another(path, recipe))
-        else:
-            peers.first(create)
-        if not begun or Run(path).result is None:
-            _train(RunFolder(path), recipe, graph, progress, begun, peers)
-    return _calibrated(Run(path), progress, peers)
+    def create() -> None:
+        RunFolder.create(path, recipe, graph, contents)
+
+    with ExitStack() as held:
+        with joined_group(recipe.train) as peers:
+            # Whoever starts processes again does not know how far they have come.
+            begun = peers.agreed(peers.size > 1 and folder.exists())
+            peers.first(lambda: _refuse_another(folder, recipe) if begun else folder.refuse_taken())
+            _hold(folder, held, peers)
+            if not begun:
+                peers.first(create)
+            if not begun or Run(path).result is None:
+                _train(folder, recipe, graph, progress, begun, peers)
+        return _calibrated(Run(path), progress, peers)
 
 
-def _refuse_another(path: Path, recipe: Recipe) -> None:
+def _refuse_another(folder: RunFolder, recipe: Recipe) -> None:
     """Refuse a folder that holds the run of another recipe."""
-    if RunFolder(path).recipe() != recipe:
-        RunFolder(path).refuse_taken()
+    if folder.recipe() != recipe:
+        folder.refuse_taken()
+
+
+def _hold(folder: RunFolder, held: ExitStack, peers: Peers) -> None:
+    """Hold a folder for all of the processes. Of several that were started again, the first may
+    have to wait for the end of its predecessor."""
+    wait = PREDECESSOR_SECONDS if peers.size > 1 else 0.0
+    peers.first(lambda: held.enter_context(folder.writing(wait)))
 
 
 def merge(

@@ -157,35 +157,40 @@ def run_search(
         share=share,
     )
     total = ENDLESS if trials is None and minutes is not None else plan.trial_count(trials)
-    folder.prepare(name, plan, graph)
-    found = _open_study(name, plan, url, None if join else total)
-    clock = None
-    if minutes is not None and not join:
-        clock = Clock(found, 60.0 * minutes, reserve_for(plan, graph, 60.0 * minutes), began)
-    try:
-        with LiveView(name, None if total == ENDLESS else total, clock, is_shown=progress) as view:
-            crew = Workers(folder.path, url, workers)
-            _run_trials(found, plan, url, crew, view, clock, join)
-    except (SQLAlchemyError, StorageInternalError) as error:
-        raise StudyError(
-            f"the storage failed ({first_line(error)}); the same command goes on"
-        ) from error
-    if join:
-        return None
-    outcome = outcome_of(found, plan)
-    merging = 0.0
-    if plan.max_parameters is None and plan.objective == "mrr":
-        limit = MERGE_SECONDS if clock is None else max(clock.left(), clock.reserve)
-        merging = limit * MERGE_PART if (bool(plan.regions) if merge is None else merge) else 0.0
-    test = finish(
-        folder, plan, outcome, graph, merge_seconds=merging, judge=judge, progress=progress
-    )
-    if clock is not None:
-        clock.note(now=True)
-    merged = test.pop(MERGED, None)
-    result = SearchResult(folder.path, name, plan, outcome, folder.best, test, merged)
-    folder.write_result(result.to_dict())
-    return result
+    with folder.held(join):
+        folder.prepare(name, plan, graph)
+        found = _open_study(name, plan, url, None if join else total)
+        clock = None
+        if minutes is not None and not join:
+            clock = Clock(found, 60.0 * minutes, reserve_for(plan, graph, 60.0 * minutes), began)
+        try:
+            with LiveView(
+                name, None if total == ENDLESS else total, clock, is_shown=progress
+            ) as view:
+                crew = Workers(folder.path, url, workers)
+                _run_trials(found, plan, url, crew, view, clock, join)
+        except (SQLAlchemyError, StorageInternalError) as error:
+            raise StudyError(
+                f"the storage failed ({first_line(error)}); the same command goes on"
+            ) from error
+        if join:
+            return None
+        outcome = outcome_of(found, plan)
+        merging = 0.0
+        if plan.max_parameters is None and plan.objective == "mrr":
+            limit = MERGE_SECONDS if clock is None else max(clock.left(), clock.reserve)
+            merging = (
+                limit * MERGE_PART if (bool(plan.regions) if merge is None else merge) else 0.0
+            )
+        test = finish(
+            folder, plan, outcome, graph, merge_seconds=merging, judge=judge, progress=progress
+        )
+        if clock is not None:
+            clock.note(now=True)
+        merged = test.pop(MERGED, None)
+        result = SearchResult(folder.path, name, plan, outcome, folder.best, test, merged)
+        folder.write_result(result.to_dict())
+        return result
 
 
 def study_name(graph: str, recipe: Recipe, space: Space) -> str:
