@@ -31,8 +31,8 @@ def replacing(path: Path) -> Iterator[Path]:
     except Exception as error:
         # Rust tells the number of a fault within its text.
         found = re.search(r"\(os error (\d+)\)", str(error))
-        number = error.errno if isinstance(error, OSError) else found and int(found[1])
-        if not number:
+        number = getattr(error, "errno", None) or (found and int(found[1]))
+        if not isinstance(number, int):
             raise
         raise OSError(number, os.strerror(number), str(path)) from error
     finally:

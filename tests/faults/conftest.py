@@ -57,11 +57,11 @@ def run_command(*arguments: object) -> Outcome:
 def refused(outcome: Outcome) -> str:
     """The sentence of a command that was refused."""
     code, _, err = outcome
-    lines = [line for line in err.splitlines() if line and not line.startswith("warning: ")]
     assert code == 2, err
-    assert len(lines) == 1, err
-    assert lines[0].startswith("error: ")
-    return lines[0]
+    *before, last = err.splitlines()
+    assert last.startswith("error: "), err
+    assert not any(line.startswith(("error: ", "Traceback")) for line in before), err
+    return last
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from reltucker.checksums import DIFFERS, checksum, signed, unsigned
 from reltucker.choices import SplitName as SplitName
 from reltucker.errors import GraphError
 from reltucker.graph.answers import COLUMNS, AnswerIndex, Direction, Keys
+from reltucker.graph.panics import quiet_panics
 from reltucker.graph.tables import POLARS_FAILURES
 from reltucker.graph.vocabulary import Vocabulary
 
@@ -181,4 +182,5 @@ def _read_names(path: Path, sums: Mapping[str, str]) -> pl.DataFrame:
     content = path.read_bytes()
     if path.name in sums and checksum(content) != sums[path.name]:
         raise ValueError(DIFFERS)
-    return pl.read_parquet(io.BytesIO(content))
+    with quiet_panics():
+        return pl.read_parquet(io.BytesIO(content))

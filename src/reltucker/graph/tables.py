@@ -18,6 +18,7 @@ from typing import BinaryIO, TypeAlias
 import polars as pl
 
 from reltucker.errors import GraphError
+from reltucker.graph.panics import quiet_panics
 
 LONGEST_NAME = 100_000
 """A longer name is taken for a damaged file."""
@@ -241,7 +242,8 @@ def read_parquet(path: Path, columns: Columns) -> NameTable:
     """The table of a Parquet file."""
     content = read_bytes(path)
     try:
-        frame = pl.read_parquet(io.BytesIO(content))
+        with quiet_panics():
+            frame = pl.read_parquet(io.BytesIO(content))
     except POLARS_FAILURES as cause:
         raise GraphError(
             f"{path} is not a whole Parquet file; write or download it again"

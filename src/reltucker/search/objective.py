@@ -21,6 +21,7 @@ from reltucker.search.trials import (
     FIGURES,
     FOLDER,
     LIMIT,
+    OUT_OF_MEMORY,
     OVER_BUDGET,
     PROGRESS,
     START,
@@ -214,7 +215,7 @@ def reason_of(error: Exception) -> str | None:
         isinstance(error, RuntimeError)
         and re.search("out of memory|enough memory|allocate memory", str(error))
     ):
-        return "out of memory"
+        return OUT_OF_MEMORY
     if isinstance(error, FolderInUseError) or isinstance(error.__cause__, OSError):
         return None
     if isinstance(error, ReltuckerError):

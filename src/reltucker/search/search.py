@@ -21,7 +21,7 @@ from reltucker.search.live import LiveView
 from reltucker.search.outcome import Outcome, outcome_of
 from reltucker.search.plan import DEFAULT_TRIALS, Plan, make_plan
 from reltucker.search.space import Space
-from reltucker.search.storage import open_storage, storage_url, study_lock
+from reltucker.search.storage import open_storage, shown_url, storage_url, study_lock
 from reltucker.search.timing import Clock, first_share, has_model, left, reserve_for
 from reltucker.search.trials import (
     OVER_BUDGET,
@@ -29,6 +29,7 @@ from reltucker.search.trials import (
     START,
     TOTAL,
     release,
+    take_up_again,
 )
 from reltucker.search.workers import Workers
 from reltucker.training import Recipe
@@ -171,7 +172,8 @@ def run_search(
                 _run_trials(found, plan, url, crew, view, clock, join)
         except (SQLAlchemyError, StorageInternalError) as error:
             raise StudyError(
-                f"the storage failed ({first_line(error)}); the same command goes on"
+                f"{shown_url(url)}: the storage failed ({first_line(error)}); the same command "
+                "goes on"
             ) from error
         if join:
             return None
@@ -246,6 +248,7 @@ def _open_study(name: str, plan: Plan, url: str, total: int | None) -> Study:
             if not study.trials:
                 for start in plan.starts()[:total]:
                     study.enqueue_trial(start, user_attrs={START: True})
+            take_up_again(study)
     return study
 
 

@@ -287,6 +287,8 @@ class Training:
         self.schedule.load_state_dict(state["schedule"])
         self.stopping.load_state_dict(state["stopping"])
         self.best = dict(state["best"])
+        if state["generator"].shape != self.generator.get_state().shape:
+            raise ValueError("the random state is of another size")
         self.generator.set_state(state["generator"])
         self.epoch = int(state["epoch"])
         self.seconds = float(state["seconds"])
