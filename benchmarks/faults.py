@@ -245,10 +245,11 @@ def random_settings(draw: random.Random) -> list[str]:
 
 
 def timeless(document: Any) -> Any:
-    """The document without its times."""
+    """The document without its times, and the sizes of files."""
     if isinstance(document, dict):
-        return {k: timeless(v) for k, v in document.items() if "second" not in k}
-    return document
+        kept = {k: v for k, v in document.items() if "second" not in k and k != "bytes"}
+        return {key: timeless(value) for key, value in kept.items()}
+    return [timeless(value) for value in document] if isinstance(document, list) else document
 
 
 def _unsigned(document: Any) -> Any:

@@ -69,6 +69,11 @@ def test_verify_tells_what_is_whole_and_what_is_not(run: Path) -> None:
     files = json.loads(out)["files"]
     assert ", ".join(row["file"] for row in files) == ", ".join(FILES)
     assert all(row["checksum"] and row["problem"] is None for row in files)
+    epochs = run / "epochs.jsonl"
+    lines = epochs.read_bytes()
+    epochs.write_bytes(lines[:-5])
+    assert f"{epochs} is damaged: it has 2 of 3 epochs" in refused(run_command("verify", run))
+    epochs.write_bytes(lines)
     path = run / "best.safetensors"
     path.write_bytes(flipped(path.read_bytes(), 8 * path.stat().st_size - 9))
     code, out, err = outcome = run_command("verify", run, "--json")

@@ -17,7 +17,7 @@ Each file has its checksum inside (`checksums`), those of Parquet files in the t
 import json
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -233,7 +233,7 @@ class RunFolder:
                 check = partial(shards.verify_tensors, self.path / name)
                 rows.append(self._verified(files, check))
         for name, read in (
-            (EPOCHS, self.epochs),
+            (EPOCHS, self._all_epochs),
             (RESULT, self.result),
             (CALIBRATION, lambda: Calibration.load(self.path)),
         ):
@@ -254,6 +254,16 @@ class RunFolder:
             "checksum": compared,
             "problem": problem,
         }
+
+    def _all_epochs(self) -> None:
+        """Read epochs.jsonl, which in a run that has ended is not cut short."""
+        found, result = len(self.epochs()), None
+        with suppress(ReltuckerError):  # which is told of result.json
+            result = self.result()
+        if result is not None and found < result["epochs"]:
+            raise RunError(
+                f"{self.path / EPOCHS} is damaged: it has {found} of {result['epochs']} epochs"
+            )
 
     def _verify_recipe(self) -> bool:
         self.recipe()
