@@ -29,7 +29,17 @@ ORDER = (
     "cli",
 )
 """The rooms; each may import those before it."""
-COMMON = ("arguments", "atomic", "choices", "errors", "machine", "peers", "progress")
+COMMON = (
+    "arguments",
+    "atomic",
+    "checksums",
+    "choices",
+    "errors",
+    "folders",
+    "machine",
+    "peers",
+    "progress",
+)
 """Single files that every room may import, and that import no room."""
 
 ROW = 34

@@ -17,6 +17,10 @@ class RunError(ReltuckerError):
     """A run folder that is missing, damaged, or in a state that does not allow the request."""
 
 
+class FolderInUseError(RunError):
+    """A folder that another process writes at the moment."""
+
+
 class PeersError(RunError):
     """Another process of the same training that is gone, or does not answer."""
 

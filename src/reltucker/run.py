@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from reltucker.evaluation import (
     calibrate,
     evaluate,
 )
+from reltucker.folders import sole_writer
 from reltucker.graph import (
     DEFAULT_LANGUAGE,
     GraphSource,
@@ -59,7 +60,6 @@ from reltucker.serving import (
     similar,
 )
 from reltucker.training import (
-    START,
     Callback,
     Recipe,
     RunFolder,
@@ -77,6 +77,7 @@ from reltucker.training import (
 _DAMAGED = "cannot be read"
 _ONE_NAME = dict.fromkeys(POSITIONS, "predict_many takes many questions")
 _RECIPE = {"recipe": "Recipe.of makes one of a dict, and settings takes one of dotted keys"}
+PREDECESSOR_SECONDS = 30.0
 
 
 class Run:
@@ -145,6 +146,11 @@ class Run:
         """What training ended with, or None while it has not."""
         return self.folder.result()
 
+    def verify(self) -> list[dict[str, Any]]:
+        """Read every file of the run and compare it with its checksum: a row for each, with
+        `problem`, which is None for one that is whole."""
+        return self.folder.verify()
+
     def epochs(self) -> list[dict[str, Any]]:
         """The records of all epochs so far."""
         return self.folder.epochs()
@@ -154,8 +160,10 @@ class Run:
         """Go on with an interrupted training; one that has ended stays as it is. Processes that
         torchrun has started together do so together."""
         if self.result is None:
-            with joined_group(self.recipe.train) as peers:
-                _train(self.folder, self.recipe, self.graph, progress, True, peers, callbacks)
+            with ExitStack() as held, joined_group(self.recipe.train) as peers:
+                _hold(self.folder, held, peers)
+                if peers.agreed(self.result is None):  # as it was before the folder was held
+                    _train(self.folder, self.recipe, self.graph, progress, True, peers, callbacks)
                 for stale in ("model", "calibration"):
                     self.__dict__.pop(stale, None)
                 _calibrate(self, progress, peers)
@@ -224,7 +232,8 @@ class Run:
         with self._asked(progress) as (model, shown):
             calibration = calibrate(model, self.graph, split, progress=shown)
             if model.peers.rank == 0:
-                calibration.save(self.path)
+                with self.folder.writing():
+                    calibration.save(self.path)
         self.__dict__["calibration"] = calibration
         return calibration
 
@@ -396,7 +405,8 @@ class Run:
     @checked()
     def export(self, folder: Path | str, formats: Sequence[ExportFormat] = FORMATS) -> list[Path]:
         """Write the embeddings and the core for other tools; returns the files."""
-        return export_embeddings(self.model, self.graph, Path(folder), formats)
+        with sole_writer(Path(folder)):
+            return export_embeddings(self.model, self.graph, Path(folder), formats)
 
 
 @checked(**_RECIPE)
@@ -435,28 +445,38 @@ def train(
     if is_launched() and out is None:
         raise RunError("several processes train together, so they must be told where: give out")
 
-    def create() -> None:
-        if origin is not None:
-            save_start(RunFolder(path), origin.folder, origin.model, origin.graph, graph)
-        folder = RunFolder.create(path, recipe, graph)
-        if origin is None:
-            folder.drop(START)  # of a training that was stopped before it began
+    folder = RunFolder(path)
 
-    with joined_group(recipe.train) as peers:
-        begun = peers.agreed(is_launched() and RunFolder(path).exists())
-        if begun:  # whoever starts processes again does not know how far they have come
-            peers.first(lambda: _refuse_another(path, recipe))
-        else:
+    def contents(run: RunFolder) -> None:
+        if origin is not None:
+            save_start(run, origin.folder, origin.model, origin.graph, graph)
+
+    def create() -> None:
+        RunFolder.create(path, recipe, graph, contents)
+
+    with ExitStack() as held, joined_group(recipe.train) as peers:
+        # Whoever starts processes again does not know how far they have come.
+        begun = peers.agreed(is_launched() and folder.exists())
+        peers.first(lambda: _refuse_another(folder, recipe) if begun else folder.refuse_taken())
+        _hold(folder, held, peers)
+        if not begun:
             peers.first(create)
         if not begun or Run(path).result is None:
-            _train(RunFolder(path), recipe, graph, progress, begun, peers, callbacks)
+            _train(folder, recipe, graph, progress, begun, peers, callbacks)
         return _calibrate(Run(path), progress, peers)
 
 
-def _refuse_another(path: Path, recipe: Recipe) -> None:
+def _refuse_another(folder: RunFolder, recipe: Recipe) -> None:
     """Refuse a folder that holds the run of another recipe."""
-    if not RunFolder(path).recipe().gives_same(recipe):
-        RunFolder(path).refuse_taken()
+    if not folder.recipe().gives_same(recipe):
+        folder.refuse_taken()
+
+
+def _hold(folder: RunFolder, held: ExitStack, peers: Peers) -> None:
+    """Hold a folder for all of the processes. Of several that were started again, the first may
+    have to wait for the end of its predecessor."""
+    wait = PREDECESSOR_SECONDS if is_launched() else 0.0
+    peers.first(lambda: held.enter_context(folder.writing(wait)))
 
 
 @checked()

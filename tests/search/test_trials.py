@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
-from reltucker.errors import RunError
+from reltucker.errors import FolderInUseError, RunError
 from reltucker.graph import KnowledgeGraph
 from reltucker.run import train
 from reltucker.search import objective
@@ -29,7 +29,9 @@ from reltucker.search.trials import (
     WORKER,
     counted,
     history,
+    is_given_up,
     release,
+    take_up_again,
     worker_name,
 )
 from reltucker.search.workers import LOST, work
@@ -468,3 +470,35 @@ def test_many_may_open_a_new_storage_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(6) as pool:
         assert len(list(pool.map(lambda _: open_storage(url), range(6)))) == 6
     assert not optuna.get_all_study_summaries(open_storage(url))
+
+
+def test_faults_of_the_machine_are_no_results(
+    graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_memory(self: Any) -> dict[str, Any]:
+        raise MemoryError
+
+    bench = Bench(tmp_path, quick_plan(graph), graph, 2)
+    for _ in range(MAX_RETRIES + 1):
+        interrupted(bench, monkeypatch, after=1)
+        bench.release()
+    with monkeypatch.context() as patch:
+        patch.setattr(objective.Training, "run", without_memory)
+        bench.work()
+    assert bench.outcome().count("failed") == 2
+    bench.release()
+    assert len(bench.work()) == 2, "within one start they have ended"
+    take_up_again(bench.study)
+    assert is_given_up(bench.study.trials[MAX_RETRIES]), "under its former number"
+    trials = bench.work()
+    assert [trial.user_attrs.get(FAILURE) for trial in trials] == [None, None]
+    assert (len(trials), bench.outcome().count("complete")) == (2, 2)
+    take_up_again(bench.study)
+    assert len(bench.work()) == 2, "what has ended well stays as it is"
+
+
+def test_a_full_disk_is_no_reason(tmp_path: Path) -> None:
+    full = OSError(28, "No space left on device", "best.safetensors")
+    for error in (full, RunError("cannot be written"), FolderInUseError("in use")):
+        error.__cause__ = full
+        assert objective.reason_of(error) is None

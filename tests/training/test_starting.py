@@ -1,5 +1,6 @@
 """A start from another run: what is kept, what is drawn, and that it resumes exactly."""
 
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,10 @@ import pytest
 import torch
 
 from reltucker import Recipe, ReltuckerError, Run, merge, open_run, train
+from reltucker.folders import LOCK
 from reltucker.graph import GraphWarning, KnowledgeGraph, Vocabulary, load_graph
 from reltucker.model import CORES, RelationalTucker
-from reltucker.training import RunFolder, Training
+from reltucker.training import START, RunFolder, Training
 from tests.conftest import build_core, core_settings, random_graph
 
 ROWS = [(f"e{i}", f"r{k}", f"e{(i * 7 + k) % 40}") for i in range(40) for k in range(3)]
@@ -105,10 +107,11 @@ def _train_until(epochs: int, run: Run, folder: Path) -> None:
         def epoch(self, record: dict[str, Any]) -> None:
             pass
 
-    folder.mkdir()
-    (folder / "start.safetensors").write_bytes((run.path / "start.safetensors").read_bytes())
+    def contents(made: RunFolder) -> None:
+        shutil.copy(run.path / START, made.path)
+
     recipe = run.recipe.with_values({"train.checkpoint_seconds": 0.0})
-    made = RunFolder.create(folder, recipe, run.graph)
+    made = RunFolder.create(folder, recipe, run.graph, contents)
     Training(recipe, run.graph, made, Stop()).run()
 
 
@@ -147,6 +150,7 @@ def test_a_start_belongs_to_its_training(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     start = (after.path / "start.safetensors").read_bytes()
     (tmp_path / "new" / "start.safetensors").write_bytes(start)  # one that never began
+    (tmp_path / "new" / LOCK).touch()
     new = fit(tmp_path / "new", "cp")
     assert new.result is not None
     assert "started_from" not in new.result

@@ -49,8 +49,7 @@ def quick(*changes: str) -> Recipe:
 
 def figures(folder: Path) -> list[dict[str, Any]]:
     """The lines of epochs.jsonl without their timings."""
-    lines = (folder / "epochs.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
+    records = RunFolder(folder).epochs()
     return [{k: v for k, v in r.items() if not k.endswith("seconds")} for r in records]
 
 

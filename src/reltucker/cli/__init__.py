@@ -29,6 +29,7 @@ from reltucker.cli import (
     similar,
     study,
     train,
+    verify,
     why,
 )
 from reltucker.cli.processes import speaks
@@ -39,6 +40,7 @@ app.command("demo")(demo.command)
 app.add_typer(data.app, name="data")
 app.command("train")(train.command)
 app.command("resume")(resume.command)
+app.command("verify")(verify.command)
 app.command("merge")(merge.command)
 app.command("add")(add.command)
 app.command("search")(search.command)

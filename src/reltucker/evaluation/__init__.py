@@ -1,7 +1,7 @@
 """A model is judged: ranking, protocols, metrics, break-downs, calibration, classification."""
 
 from reltucker.evaluation.breakdown import Breakdown, break_down
-from reltucker.evaluation.calibration import Calibration, add_calibration, calibrate
+from reltucker.evaluation.calibration import CALIBRATION, Calibration, add_calibration, calibrate
 from reltucker.evaluation.classification import Classification, classify_triples
 from reltucker.evaluation.judging import Evaluation, evaluate
 from reltucker.evaluation.metrics import Metrics
@@ -17,6 +17,7 @@ from reltucker.evaluation.ranking import (
 )
 
 __all__ = [
+    "CALIBRATION",
     "ENTITY_DIRECTIONS",
     "FULL_FILTER",
     "PROTOCOLS",

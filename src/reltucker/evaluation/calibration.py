@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError
 
-from reltucker.atomic import write_json
+from reltucker.atomic import read_json, write_json
+from reltucker.checksums import signed, unsigned
 from reltucker.errors import ReltuckerError, RunError
 from reltucker.evaluation.corruption import corrupt
 from reltucker.evaluation.curves import (
@@ -95,14 +96,14 @@ class Calibration(Stored):
 
     def save(self, folder: Path) -> None:
         """Write the file of a run folder."""
-        write_json(folder / CALIBRATION, self.to_dict())
+        write_json(folder / CALIBRATION, signed(self.to_dict()))
 
     @classmethod
     def load(cls, folder: Path) -> "Calibration | None":
         """The inverse of `save`; None where there is no file, and a damaged one is named."""
         path = folder / CALIBRATION
         try:
-            return cls.model_validate_json(path.read_bytes())
+            return cls.model_validate(unsigned(read_json(path)))
         except FileNotFoundError:
             return None
         except ValidationError as cause:
@@ -111,6 +112,8 @@ class Calibration(Stored):
             reason = f"{place}: {first['msg']}" if place else first["msg"]
         except OSError as cause:
             reason = str(cause.strerror)
+        except ValueError as cause:
+            reason = str(cause)
         raise RunError(
             f"{path} is damaged ({reason}); make it again with `reltucker calibrate {folder}`"
         )

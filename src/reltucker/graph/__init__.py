@@ -4,7 +4,13 @@ from reltucker.graph.answers import COLUMNS, AnswerIndex, AnswerRows, Direction,
 from reltucker.graph.building import GraphWarning
 from reltucker.graph.description import KINDS, describe_graph, relation_kinds
 from reltucker.graph.extending import Extension, extend, keep_splits, warn_of_trained
-from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph, SplitName
+from reltucker.graph.knowledge_graph import (
+    GRAPH_FILES,
+    SPLITS,
+    KnowledgeGraph,
+    SplitName,
+    has_checksums,
+)
 from reltucker.graph.labels import DEFAULT_LANGUAGE, read_labels
 from reltucker.graph.loading import load_graph
 from reltucker.graph.prepared import is_prepared, verify_prepared
@@ -16,6 +22,7 @@ from reltucker.graph.vocabulary import Vocabulary
 __all__ = [
     "COLUMNS",
     "DEFAULT_LANGUAGE",
+    "GRAPH_FILES",
     "KINDS",
     "NAME_LIST",
     "SPLITS",
@@ -33,6 +40,7 @@ __all__ = [
     "describe_graph",
     "extend",
     "frame_of",
+    "has_checksums",
     "is_prepared",
     "keep_splits",
     "load_graph",

@@ -1,5 +1,6 @@
 """A knowledge graph: vocabularies, three splits of integer triples, and their answer index."""
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +13,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from reltucker.arguments import check_choice
-from reltucker.atomic import write_with
+from reltucker.atomic import write_bytes, write_with
+from reltucker.checksums import DIFFERS, checksum, signed, unsigned
 from reltucker.choices import SplitName as SplitName
 from reltucker.errors import GraphError
 from reltucker.graph.answers import COLUMNS, AnswerIndex, Direction, Keys
+from reltucker.graph.panics import quiet_panics
 from reltucker.graph.tables import POLARS_FAILURES
 from reltucker.graph.vocabulary import Vocabulary
 from reltucker.report.notebook import bars, card
@@ -28,6 +31,14 @@ COUNTED = 2_000_000
 """Up to so many triples a notebook counts those of each relation."""
 
 _DAMAGE: tuple[type[BaseException], ...] = (*POLARS_FAILURES, SafetensorError, KeyError)
+
+NAMES = ("entities.parquet", "relations.parquet")
+TRIPLES = "triples.safetensors"
+GRAPH_FILES = (*NAMES, TRIPLES)
+"""What `KnowledgeGraph.save` writes."""
+_OF = "checksum of "
+"""The metadata of the triples have the checksums of all three files under this and what they are
+of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,29 +139,39 @@ class KnowledgeGraph:
 
     def save(self, folder: Path) -> None:
         """Write the graph as entities.parquet, relations.parquet and triples.safetensors."""
-        write_with(folder / "entities.parquet", self.entities.to_frame().write_parquet)
-        write_with(folder / "relations.parquet", self.relations.to_frame().write_parquet)
+        sums = {}
+        for name, vocabulary in zip(NAMES, (self.entities, self.relations), strict=True):
+            content = io.BytesIO()
+            vocabulary.to_frame().write_parquet(content)
+            write_bytes(folder / name, content.getvalue())
+            sums[name] = checksum(content.getvalue())
+        tensors = {name: np.ascontiguousarray(self.split(name)) for name in SPLITS}
+        sums |= {name: checksum(triples) for name, triples in tensors.items()}
         metadata = {
             "name": self.name,
             "seen_entities": str(self.seen_entities),
             "seen_relations": str(self.seen_relations),
             **{f"count.{key}": str(value) for key, value in self.counts.items()},
+            **{_OF + name: value for name, value in sums.items()},
         }
-        tensors = {name: np.ascontiguousarray(self.split(name)) for name in SPLITS}
-        write_with(folder / "triples.safetensors", lambda path: save_file(tensors, path, metadata))
+        write_with(folder / TRIPLES, lambda path: save_file(tensors, path, signed(metadata)))
 
     @classmethod
     def load(cls, folder: Path) -> "KnowledgeGraph":
         """The inverse of `save`; a missing or damaged file is named."""
         try:
-            path = folder / "entities.parquet"
-            entities = Vocabulary.from_frame(pl.read_parquet(path), "entity")
-            path = folder / "relations.parquet"
-            relations = Vocabulary.from_frame(pl.read_parquet(path), "relation")
-            path = folder / "triples.safetensors"
-            tensors = load_file(path)
+            path = folder / TRIPLES
             with safe_open(path, framework="numpy") as file:
-                metadata = dict(file.metadata() or {})
+                metadata = unsigned(file.metadata() or {})
+            sums = {k.removeprefix(_OF): v for k, v in metadata.items() if k.startswith(_OF)}
+            path = folder / NAMES[0]
+            entities = Vocabulary.from_frame(_read_names(path, sums), "entity")
+            path = folder / NAMES[1]
+            relations = Vocabulary.from_frame(_read_names(path, sums), "relation")
+            path = folder / TRIPLES
+            tensors = load_file(path)
+            if any(name in sums and checksum(tensors[name]) != sums[name] for name in SPLITS):
+                raise ValueError(DIFFERS)
             train, valid, test = (tensors[name] for name in SPLITS)
             name = metadata["name"]
             seen_entities = int(metadata["seen_entities"])
@@ -172,3 +193,17 @@ class KnowledgeGraph:
             raise GraphError(f"{path} is damaged: split train does not fit its seen names")
         seen = seen_entities, seen_relations
         return cls(name, entities, relations, train, valid, test, *seen, counts)
+
+
+def has_checksums(folder: Path) -> bool:
+    """Whether the files of a graph that was saved there are compared when they are read."""
+    with safe_open(folder / TRIPLES, framework="numpy") as file:
+        return any(name.startswith(_OF) for name in file.metadata() or {})
+
+
+def _read_names(path: Path, sums: Mapping[str, str]) -> pl.DataFrame:
+    content = path.read_bytes()
+    if path.name in sums and checksum(content) != sums[path.name]:
+        raise ValueError(DIFFERS)
+    with quiet_panics():
+        return pl.read_parquet(io.BytesIO(content))

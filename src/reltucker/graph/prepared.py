@@ -19,8 +19,9 @@ import numpy as np
 import polars as pl
 from filelock import FileLock, Timeout
 
-from reltucker.atomic import is_free, write_json
+from reltucker.atomic import write_json
 from reltucker.errors import GraphError
+from reltucker.folders import is_free
 from reltucker.graph.answers import AnswerIndex, Direction
 from reltucker.graph.arrays import Array, mapped
 from reltucker.graph.knowledge_graph import SPLITS, KnowledgeGraph

@@ -141,6 +141,9 @@ class RelationalTucker(nn.Module):
     def load_serving_state(self, state: Mapping[str, Tensor]) -> None:
         """The inverse of `serving_state`; raises KeyError, RuntimeError or ValueError where the
         state does not fit the model."""
+        types = {name: value.dtype for name, value in self.serving_state().items()}
+        if {name: value.dtype for name, value in state.items()} != types:
+            raise ValueError("tensors are missing, too many, or of other types")
         for name, parameter in (("E", self.E), ("R", self.R)):
             if state[name].shape != parameter.shape:
                 raise ValueError(f"{name} has the shape {tuple(state[name].shape)}")

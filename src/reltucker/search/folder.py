@@ -11,14 +11,15 @@ OUT/best/             the best model's run, with the whole graph
 OUT/result.json       what came out, written last
 """
 
-import json
 import shutil
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reltucker.atomic import is_free, write_json
+from reltucker.atomic import read_json, write_json
 from reltucker.errors import RunError, StudyError
+from reltucker.folders import is_free, sole_writer
 from reltucker.graph import KnowledgeGraph
 from reltucker.search.plan import Plan
 
@@ -35,6 +36,13 @@ class SearchFolder:
         self._plan = self.path / "search.json"
         self._result = self.path / "result.json"
 
+    def held(self, join: bool) -> AbstractContextManager[None]:
+        """Hold the folder as the one that begins and ends the search; those who join, or work for
+        it, share it."""
+        if self.plan() is None and not is_free(self.path):
+            raise StudyError(f"{self.path} exists and holds no search; choose another --out")
+        return nullcontext() if join else sole_writer(self.path)
+
     def prepare(self, study: str, plan: Plan, graph: KnowledgeGraph) -> None:
         """Make the folder, or see that it belongs to the same search."""
         begun = self.plan()
@@ -45,8 +53,6 @@ class SearchFolder:
                     f"{self.path} holds the study {name!r}; choose another --out for {study!r}"
                 )
             plan.check_same(earlier, str(self.path))
-        elif not is_free(self.path):
-            raise StudyError(f"{self.path} exists and holds no search; choose another --out")
         try:
             # The plan first: whatever stops this process then, the next one knows the folder.
             write_json(self._plan, {"study": study, "plan": plan.model_dump(mode="json")})
@@ -60,7 +66,7 @@ class SearchFolder:
         if not self._plan.is_file():
             return None
         try:
-            written = json.loads(self._plan.read_text(encoding="utf-8"))
+            written = read_json(self._plan)
             return str(written["study"]), Plan.model_validate(written["plan"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StudyError(f"{self._plan} is damaged ({first_line(error)})") from None
@@ -78,7 +84,7 @@ class SearchFolder:
         if not self._result.is_file():
             return None
         try:
-            earlier: dict[str, Any] = json.loads(self._result.read_text(encoding="utf-8"))
+            earlier: dict[str, Any] = read_json(self._result)
             is_same = earlier["best"]["number"] == best["number"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StudyError(

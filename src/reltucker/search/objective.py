@@ -10,7 +10,7 @@ from typing import Any
 
 from optuna import Trial, TrialPruned
 
-from reltucker.errors import EndedTooEarlyError, ReltuckerError
+from reltucker.errors import EndedTooEarlyError, FolderInUseError, ReltuckerError
 from reltucker.graph import KnowledgeGraph
 from reltucker.search.plan import Plan
 from reltucker.search.timing import has_model, seconds_left
@@ -21,6 +21,7 @@ from reltucker.search.trials import (
     FIGURES,
     FOLDER,
     LIMIT,
+    OUT_OF_MEMORY,
     OVER_BUDGET,
     PROGRESS,
     START,
@@ -92,13 +93,14 @@ def trained(
 ) -> dict[str, Any]:
     """The result of the run in a folder: it is begun, goes on from its checkpoint, or had ended."""
     folder, recipe = RunFolder(path), settled(recipe, graph)
-    if not folder.exists() or not folder.recipe().gives_same(recipe):
-        folder = RunFolder.create(path, recipe, graph)
-    result = folder.result()
-    if result is None:
-        training = Training(recipe, graph, folder, watcher)
-        training.restore()
-        result = training.run()
+    with folder.writing():
+        if not folder.exists() or not folder.recipe().gives_same(recipe):
+            folder = RunFolder.create(path, recipe, graph)
+        result = folder.result()
+        if result is None:
+            training = Training(recipe, graph, folder, watcher)
+            training.restore()
+            result = training.run()
     return result
 
 
@@ -206,13 +208,16 @@ class TimedReporter(Reporter):
 def reason_of(error: Exception) -> str | None:
     """Why these settings cannot be trained, in one line; None where they are not to blame.
 
-    A full disk or a lost database is the machine's fault, and any other error is the program's.
+    A full disk, a lost database or a folder in use is the machine's fault, and any other error is
+    the program's.
     """
     if isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError)
         and re.search("out of memory|enough memory|allocate memory", str(error))
     ):
-        return "out of memory"
-    if isinstance(error, ReltuckerError) and not isinstance(error.__cause__, OSError):
+        return OUT_OF_MEMORY
+    if isinstance(error, FolderInUseError) or isinstance(error.__cause__, OSError):
+        return None
+    if isinstance(error, ReltuckerError):
         return " ".join(str(error).split())[:500]
     return None

@@ -12,7 +12,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.trial import FrozenTrial, TrialState
 
 from reltucker.search.plan import Plan
-from reltucker.search.trials import CUT, FAILURE, FIGURES, FOLDER, counted, history, is_given_up
+from reltucker.search.trials import CUT, FAILURE, FIGURES, FOLDER, counted, deaths, is_given_up
 
 IMPORTANCE_TRIALS = 10
 """Fewer finished trials say nothing about importance."""
@@ -79,7 +79,7 @@ def row_of(trial: FrozenTrial, keys: Sequence[str] = ()) -> dict[str, Any]:
         mrr = max(trial.intermediate_values.items())[1]
     reason = attributes.get(FAILURE)
     if is_given_up(trial):
-        reason = f"its worker died {len(history(trial)) + 1} times, perhaps for want of memory"
+        reason = f"its worker died {deaths(trial)} times, perhaps for want of memory"
     # Those of a region have its name before their own.
     values = {name.rpartition("/")[2]: value for name, value in trial.params.items()}
     return {

@@ -21,7 +21,7 @@ from reltucker.search.live import LiveView
 from reltucker.search.outcome import Outcome, outcome_of
 from reltucker.search.plan import DEFAULT_TRIALS, Plan, make_plan
 from reltucker.search.space import Space
-from reltucker.search.storage import open_storage, storage_url, study_lock
+from reltucker.search.storage import open_storage, shown_url, storage_url, study_lock
 from reltucker.search.timing import Clock, first_share, has_model, left, reserve_for
 from reltucker.search.trials import (
     OVER_BUDGET,
@@ -29,6 +29,7 @@ from reltucker.search.trials import (
     START,
     TOTAL,
     release,
+    take_up_again,
 )
 from reltucker.search.workers import Workers
 from reltucker.training import Recipe
@@ -157,35 +158,41 @@ def run_search(
         share=share,
     )
     total = ENDLESS if trials is None and minutes is not None else plan.trial_count(trials)
-    folder.prepare(name, plan, graph)
-    found = _open_study(name, plan, url, None if join else total)
-    clock = None
-    if minutes is not None and not join:
-        clock = Clock(found, 60.0 * minutes, reserve_for(plan, graph, 60.0 * minutes), began)
-    try:
-        with LiveView(name, None if total == ENDLESS else total, clock, is_shown=progress) as view:
-            crew = Workers(folder.path, url, workers)
-            _run_trials(found, plan, url, crew, view, clock, join)
-    except (SQLAlchemyError, StorageInternalError) as error:
-        raise StudyError(
-            f"the storage failed ({first_line(error)}); the same command goes on"
-        ) from error
-    if join:
-        return None
-    outcome = outcome_of(found, plan)
-    merging = 0.0
-    if plan.max_parameters is None and plan.objective == "mrr":
-        limit = MERGE_SECONDS if clock is None else max(clock.left(), clock.reserve)
-        merging = limit * MERGE_PART if (bool(plan.regions) if merge is None else merge) else 0.0
-    test = finish(
-        folder, plan, outcome, graph, merge_seconds=merging, judge=judge, progress=progress
-    )
-    if clock is not None:
-        clock.note(now=True)
-    merged = test.pop(MERGED, None)
-    result = SearchResult(folder.path, name, plan, outcome, folder.best, test, merged)
-    folder.write_result(result.to_dict())
-    return result
+    with folder.held(join):
+        folder.prepare(name, plan, graph)
+        found = _open_study(name, plan, url, None if join else total)
+        clock = None
+        if minutes is not None and not join:
+            clock = Clock(found, 60.0 * minutes, reserve_for(plan, graph, 60.0 * minutes), began)
+        try:
+            with LiveView(
+                name, None if total == ENDLESS else total, clock, is_shown=progress
+            ) as view:
+                crew = Workers(folder.path, url, workers)
+                _run_trials(found, plan, url, crew, view, clock, join)
+        except (SQLAlchemyError, StorageInternalError) as error:
+            raise StudyError(
+                f"{shown_url(url)}: the storage failed ({first_line(error)}); the same command "
+                "goes on"
+            ) from error
+        if join:
+            return None
+        outcome = outcome_of(found, plan)
+        merging = 0.0
+        if plan.max_parameters is None and plan.objective == "mrr":
+            limit = MERGE_SECONDS if clock is None else max(clock.left(), clock.reserve)
+            merging = (
+                limit * MERGE_PART if (bool(plan.regions) if merge is None else merge) else 0.0
+            )
+        test = finish(
+            folder, plan, outcome, graph, merge_seconds=merging, judge=judge, progress=progress
+        )
+        if clock is not None:
+            clock.note(now=True)
+        merged = test.pop(MERGED, None)
+        result = SearchResult(folder.path, name, plan, outcome, folder.best, test, merged)
+        folder.write_result(result.to_dict())
+        return result
 
 
 def study_name(graph: str, recipe: Recipe, space: Space) -> str:
@@ -241,6 +248,7 @@ def _open_study(name: str, plan: Plan, url: str, total: int | None) -> Study:
             if not study.trials:
                 for start in plan.starts()[:total]:
                     study.enqueue_trial(start, user_attrs={START: True})
+            take_up_again(study)
     return study
 
 

@@ -44,9 +44,14 @@ def storage_url(text: str | None, out: Path) -> str:
     return url.render_as_string(hide_password=False)
 
 
+def shown_url(url: str) -> str:
+    """The URL for a person, without its password."""
+    return sqlalchemy.make_url(url).render_as_string(hide_password=True)
+
+
 def open_storage(url: str) -> RDBStorage:
     """Open (or make) the tables of Optuna; what cannot be reached is named, without password."""
-    shown = sqlalchemy.make_url(url).render_as_string(hide_password=True)
+    shown = shown_url(url)
     # A connection that a server dropped is opened again; a busy SQLite file is waited for.
     options: dict[str, Any] = {"pool_pre_ping": True}
     if url.startswith("sqlite"):

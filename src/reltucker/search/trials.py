@@ -18,6 +18,7 @@ WORKER = "worker"
 HISTORY = "history"
 PROGRESS = "progress"
 FAILURE = "failure"
+EARLIER = "earlier"
 OVER_BUDGET = "over_budget"
 # And with those of a timed search: where it begins, when it was cut, what goes on, how long.
 START = "start"
@@ -27,8 +28,11 @@ LIMIT = "limit"
 FIGURES = ("effective_parameters", "core_density", "epochs", "best_epoch", "seconds")
 
 MAX_RETRIES = 5
-"""How often an interrupted trial is taken up again; one that kills its worker each time, for want
-of memory, must not go on for ever."""
+"""How often an interrupted trial is taken up again by one start of a search; one that kills its
+worker each time, for want of memory, must not go on for ever."""
+
+OUT_OF_MEMORY = "out of memory"
+"""A failure of the machine, not of settings."""
 
 
 def counted(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
@@ -61,9 +65,14 @@ def history(trial: FrozenTrial) -> list[int]:
     return list(trial.user_attrs.get(HISTORY, ()))
 
 
+def deaths(trial: FrozenTrial) -> int:
+    """How often a trial was interrupted since the search was started the last time."""
+    return len(history(trial)) - int(trial.user_attrs.get(EARLIER, 0)) + 1
+
+
 def is_given_up(trial: FrozenTrial) -> bool:
     """Whether a trial was interrupted so often that it is not tried again."""
-    return trial.state == TrialState.FAIL and len(history(trial)) >= MAX_RETRIES
+    return trial.state == TrialState.FAIL and deaths(trial) > MAX_RETRIES
 
 
 def release(study: Study) -> None:
@@ -82,17 +91,36 @@ def release(study: Study) -> None:
     trials = study.get_trials(deepcopy=False)
     retried = _retried(trials)
     for trial in trials:
-        if trial.state != TrialState.FAIL or trial.number in retried or is_given_up(trial):
-            continue
-        kept = {key: value for key, value in trial.user_attrs.items() if key != WORKER}
-        again = create_trial(
-            state=TrialState.WAITING,
-            params=trial.params,
-            distributions=trial.distributions,
-            user_attrs={**kept, HISTORY: [*history(trial), trial.number]},
-            intermediate_values=trial.intermediate_values,
-        )
-        study.add_trial(again)
+        if (
+            trial.state == TrialState.FAIL
+            and trial.number not in retried
+            and not is_given_up(trial)
+        ):
+            _take_up(study, trial)
+
+
+def take_up_again(study: Study) -> None:
+    """Let the trials wait again that met a fault of the machine, too little memory or room on the
+    disk, in an earlier start of the search: it may be over. The study must be locked."""
+    trials = study.get_trials(deepcopy=False)
+    retried = _retried(trials)
+    for trial in trials:
+        is_short = trial.user_attrs.get(FAILURE) == OUT_OF_MEMORY
+        if trial.number not in retried and (is_short or is_given_up(trial)):
+            _take_up(study, trial, **{EARLIER: len(history(trial)) + 1})
+
+
+def _take_up(study: Study, trial: FrozenTrial, **attributes: int) -> None:
+    """Let a trial wait again, under another number."""
+    kept = {k: v for k, v in trial.user_attrs.items() if k not in (WORKER, FAILURE)}
+    again = create_trial(
+        state=TrialState.WAITING,
+        params=trial.params,
+        distributions=trial.distributions,
+        user_attrs={**kept, **attributes, HISTORY: [*history(trial), trial.number]},
+        intermediate_values=trial.intermediate_values,
+    )
+    study.add_trial(again)
 
 
 def _retried(trials: Sequence[FrozenTrial]) -> set[int]:

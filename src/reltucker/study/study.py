@@ -6,13 +6,13 @@ OUT/comparison.html     the comparison, with tables/, pictures/ and comparison.j
 OUT/result.json         what came out, written last
 """
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reltucker.atomic import is_free, write_json
+from reltucker.atomic import read_json, write_json
 from reltucker.errors import NoModelError, StudyError
+from reltucker.folders import is_free, sole_writer
 from reltucker.progress import duration, error_console
 from reltucker.report import Column, Table
 from reltucker.search import outcome_so_far, run_of, run_search
@@ -157,7 +157,7 @@ def progress_of(plan: StudyPlan, out: Path, workers: int = 1) -> Progress:
     path = out / PLAN_FILE
     if path.is_file():
         try:
-            known = json.loads(path.read_text(encoding="utf-8"))["digest"]
+            known = read_json(path)["digest"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StudyError(f"{path} is damaged ({error})") from None
         if known != plan.digest:
@@ -180,6 +180,12 @@ def run_study(
     A fit none of whose trials ended with a model is left without one, and the others go on.
     """
     out = Path(out)
+    progress_of(plan, out, workers)  # which refuses a folder that holds something else
+    with sole_writer(out):
+        return _run_searches(plan, out, workers, progress)
+
+
+def _run_searches(plan: StudyPlan, out: Path, workers: int, progress: bool) -> Progress:
     now = progress_of(plan, out, workers)
     written = {"graph": plan.source, "digest": plan.digest, "fits": [f.name for f in plan.fits]}
     try:

@@ -53,7 +53,8 @@ class WeightAverage:
         """The inverse of `state_dict`, for a model that has its weights already."""
         means: dict[str, Tensor] = state["means"]
         weights = dict(_floats(model)) if self.epochs else {}
-        if {k: v.shape for k, v in means.items()} != {k: v.shape for k, v in weights.items()}:
+        kinds = {name: (value.shape, value.dtype) for name, value in weights.items()}
+        if {name: (value.shape, value.dtype) for name, value in means.items()} != kinds:
             raise ValueError("its mean of the weights is missing, of other sizes, or not asked for")
         self.means = {name: means[name].to(value.device) for name, value in weights.items()}
         self.updates = int(state["updates"])

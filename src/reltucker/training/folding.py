@@ -75,10 +75,13 @@ def add_to_run(
     result |= fully_filtered(model, extension.graph, checked)
     result["validated_triples"] = len(checked)
     result["folded_in"] = [*result.get("folded_in", []), added]
-    # The recipe comes last, within `create`: a folder without one is not a run.
-    target.save_tensors(BEST, model.serving_state(), {"folded_in": added["entities"]})
-    target.save_result(result)
-    RunFolder.create(out, recipe, extension.graph)
+
+    def contents(run: RunFolder) -> None:
+        run.save_tensors(BEST, model.serving_state(), {"folded_in": added["entities"]})
+        run.save_result(result)
+
+    with target.writing():
+        RunFolder.create(out, recipe, extension.graph, contents)
     return result
 
 

@@ -21,21 +21,21 @@ LINE = 64
 def join(path: Path) -> None:
     """Make one file of a set of them, where there is one. None of it is held in memory: parts are
     mapped, and written one below the other."""
-    index = shards.index_of(path)
-    if index is None:
+    found = shards.parts_of(path)
+    if found is None:
         return
+    files_of, state = found
     pieces: dict[str, list[Tensor]] = {}
     kinds: dict[str, str] = {}
     with ExitStack() as stack:
         files = {
             name: stack.enter_context(safe_open(path.with_name(name), framework="pt"))
-            for name in set(index["weight_map"].values())
+            for name in set(files_of.values())
         }
-        for part, file in sorted(index["weight_map"].items(), key=lambda item: _place(item[0])):
+        for part, file in sorted(files_of.items(), key=lambda item: _place(item[0])):
             _, name, _ = _place(part)
             pieces.setdefault(name, []).append(files[file].get_tensor(part))
             kinds[name] = files[file].get_slice(part).get_dtype()
-        state = index["metadata"]["state"]
         write_with(path, lambda temporary: _write(temporary, pieces, kinds, state))
     shards.remove_set(path)
 
@@ -50,7 +50,8 @@ def _write(
     path: Path, pieces: dict[str, list[Tensor]], kinds: dict[str, str], state: dict[str, Any]
 ) -> None:
     """A safetensors file: the length of a header, the header in JSON, and all numbers."""
-    header: dict[str, Any] = {"__metadata__": {"state": json.dumps(state, allow_nan=False)}}
+    header: dict[str, Any] = {}
+    sums: dict[str, str] = {}
     end = 0
     for name, parts in pieces.items():
         shape = list(parts[0].shape)
@@ -58,6 +59,9 @@ def _write(
             shape[0] = sum(map(len, parts))
         begin, end = end, end + math.prod(shape) * parts[0].element_size()
         header[name] = {"dtype": kinds[name], "shape": shape, "data_offsets": [begin, end]}
+        sums[name] = shards.checksum_of(parts, shape)
+    about = {shards.STATE: json.dumps(state, allow_nan=False)}
+    header["__metadata__"] = shards.metadata_of(about, sums)
     text = json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % LINE)
     with open(path, "wb") as file:

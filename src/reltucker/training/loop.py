@@ -21,6 +21,7 @@ from reltucker.training.memory import keep_freed_memory
 from reltucker.training.objectives import add_up
 from reltucker.training.optimizer import Optimizer, Schedule
 from reltucker.training.recipe import Recipe, RecipeWarning
+from reltucker.training.records import CheckpointState
 from reltucker.training.run_folder import BEST, CHECKPOINT, RunFolder
 from reltucker.training.setup import (
     build_model,
@@ -298,18 +299,25 @@ class Training:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of `state_dict`; raises KeyError, RuntimeError, TypeError or ValueError where
-        the state does not fit the recipe."""
+        """The inverse of `state_dict`; raises IndexError, KeyError, RuntimeError, TypeError or
+        ValueError where the state does not fit the recipe."""
+        if state["best"]:
+            self.model.load_serving_state(state["best"])  # which shows that it can be, at the end
         weights: dict[str, Tensor] = state["model"]
         prefix = "core."
         core = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
         self.model.core.adopt(core)
+        types = {name: value.dtype for name, value in self.model.state_dict().items()}
+        if {name: value.dtype for name, value in weights.items()} != types:
+            raise ValueError("weights are missing or of other types")
         self.model.load_state_dict(weights)
         self.optimizer.load_state_dict(state["optimizer"])
         self.average.load_state_dict(self.model, state["average"])
         self.schedule.load_state_dict(state["schedule"])
         self.stopping.load_state_dict(state["stopping"])
         self.best = dict(state["best"])
+        if state["generator"].shape != self.generator.get_state().shape:
+            raise ValueError("the random state is of another size")
         self.generator.set_state(state["generator"])
         self.epoch = int(state["epoch"])
         self.seconds = float(state["seconds"])
@@ -329,15 +337,16 @@ class Training:
             together = self.peers, self.model.entities
             tensors, rest = self.folder.load_tensors(CHECKPOINT, *together)
             path = self.folder.path / CHECKPOINT
-            if isinstance(rest, dict) and "optimizer" not in rest:
+            if "optimizer" not in rest:
                 raise RunError(
                     f"{path} was written by an earlier version, so the run cannot be resumed; "
                     "train it again"
                 )
             try:
-                self.load_state_dict(unpack(tensors, rest))
-            except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-                raise RunError(f"{path} does not fit the run's recipe ({error})") from error
+                self.load_state_dict(unpack(tensors, CheckpointState.checked(rest)))
+            except (IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+                reason = " ".join(str(error).split())
+                raise RunError(f"{path} does not fit the run's recipe ({reason})") from error
         if self.peers.rank == 0:
             self.folder.keep_epochs(self.epoch)
         self.peers.wait()

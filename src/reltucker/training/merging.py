@@ -15,7 +15,7 @@ from reltucker.machine import peak_memory
 from reltucker.model import RelationalTucker, sizes_of, weighted_sum
 from reltucker.progress import track
 from reltucker.training.recipe import LARGEST_ENTITY_DIM, Recipe
-from reltucker.training.run_folder import BEST, RESULT, RunFolder
+from reltucker.training.run_folder import BEST, RunFolder
 from reltucker.training.setup import choose_device, trained_model
 from reltucker.training.validation import Validation
 from reltucker.training.weighting import choose_weights
@@ -81,10 +81,13 @@ def merge_runs(
             )
         ],
     }
-    # The recipe comes last, within `create`: a folder without one is not a run.
-    target.save_tensors(BEST, model.serving_state(), {"weights": [float(w) for w in weights]})
-    target.save_result(result)
-    RunFolder.create(out, recipe, graph)
+
+    def contents(run: RunFolder) -> None:
+        run.save_tensors(BEST, model.serving_state(), {"weights": [float(w) for w in weights]})
+        run.save_result(result)
+
+    with target.writing():
+        RunFolder.create(out, recipe, graph, contents)
     return result
 
 
@@ -126,9 +129,6 @@ def _result(folder: RunFolder) -> dict[str, Any]:
             f"{folder.path}: training has not ended, so the run cannot be merged yet; go on with "
             f"`reltucker resume {folder.path}`"
         )
-    missing = {"epochs", "best_epoch", "seconds", "seconds_per_epoch", "seen"} - result.keys()
-    if missing:
-        raise RunError(f"{folder.path / RESULT} is damaged: it lacks {', '.join(sorted(missing))}")
     return result
 
 

@@ -87,8 +87,8 @@ class Optimizer:
         self.inner = self._make()
         for name, parameter in self.model.named_parameters():
             expected, found = self.inner.state[parameter], state[name]
-            shapes = {key: value.shape for key, value in expected.items()}
-            if {key: value.shape for key, value in found.items()} != shapes:
+            kinds = {key: (value.shape, value.dtype) for key, value in expected.items()}
+            if {key: (value.shape, value.dtype) for key, value in found.items()} != kinds:
                 raise ValueError(f"the optimiser's state of {name} is missing or of other sizes")
             for key, value in found.items():
                 expected[key].copy_(value)

@@ -11,24 +11,31 @@ result.json              what came out, once training has ended
 calibration.json         what makes probabilities of scores, where there are validation triples
 
 What several processes have trained stands in a file for each of them, with an index (`shards`).
+Each file has its checksum inside (`checksums`), those of Parquet files in the triples'.
 """
 
 import json
 import re
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from reltucker.atomic import write_json, write_text
-from reltucker.errors import RecipeError, RunError
-from reltucker.graph import KnowledgeGraph
+from reltucker.atomic import parse_json, read_json, write_json, write_text
+from reltucker.checksums import CHECKSUM, PREFIX, signed, signed_text, unsigned, verify_text
+from reltucker.errors import RecipeError, ReltuckerError, RunError
+from reltucker.evaluation import CALIBRATION, Calibration
+from reltucker.folders import LOCK, is_free, sole_writer
+from reltucker.graph import GRAPH_FILES, KnowledgeGraph, has_checksums
 from reltucker.machine import physical_memory
 from reltucker.peers import ALONE, Peers
 from reltucker.training import shards
 from reltucker.training.joining import join
 from reltucker.training.recipe import Recipe
+from reltucker.training.records import EpochRecord, ResultRecord
 
 RECIPE = "recipe.toml"
 BEST = "best.safetensors"
@@ -36,6 +43,9 @@ CHECKPOINT = "checkpoint.safetensors"
 START = "start.safetensors"
 EPOCHS = "epochs.jsonl"
 RESULT = "result.json"
+
+BEFORE_RECIPE = {*GRAPH_FILES, BEST, START, RESULT}
+"""What may stand in a folder before it is a run; recipe.toml, which says that it is, comes last."""
 
 LARGE = 0.25
 """A share of the memory; larger files are not copied into it."""
@@ -48,17 +58,32 @@ class RunFolder:
         self.path = Path(path)
 
     @classmethod
-    def create(cls, path: Path | str, recipe: Recipe, graph: KnowledgeGraph) -> "RunFolder":
-        """A new run folder; one that holds a run already is never overwritten."""
+    def create(
+        cls,
+        path: Path | str,
+        recipe: Recipe,
+        graph: KnowledgeGraph,
+        contents: Callable[["RunFolder"], None] | None = None,
+    ) -> "RunFolder":
+        """A new run folder, with contents of its own if it has any from the beginning; one that
+        holds anything else than a run that was begun and killed is never written to."""
         folder = cls(path)
         folder.refuse_taken()
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
+            for name in BEFORE_RECIPE:
+                (folder.path / name).unlink(missing_ok=True)
             graph.save(folder.path)
+            if contents is not None:
+                contents(folder)
             folder.save_recipe(recipe)  # last: its presence says that the folder is whole
         except OSError as error:
             raise RunError(f"{folder.path} cannot be written: {error}") from error
         return folder
+
+    def writing(self, wait: float = 0.0) -> AbstractContextManager[None]:
+        """Hold the folder as its only writer; of several processes, the first one does."""
+        return sole_writer(self.path, wait)
 
     @classmethod
     def existing(cls, path: Path | str) -> "RunFolder":
@@ -73,15 +98,20 @@ class RunFolder:
 
     @staticmethod
     def free(graph: str, model: str) -> Path:
-        """runs/GRAPH-MODEL-1, or the next number that is free."""
+        """runs/GRAPH-MODEL-1, or the next number that is free, as an empty folder."""
         stem = re.sub(r"[^A-Za-z0-9._-]+", "_", graph).strip("._")[:60] or "graph"
         number = 1
-        while (path := Path("runs") / f"{stem}-{model}-{number}").exists():
-            number += 1
-        return path
+        while True:
+            path = Path("runs") / f"{stem}-{model}-{number}"
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                number += 1
+            else:
+                return path
 
     def refuse_taken(self) -> None:
-        """Refuse a path that holds a run or is a file."""
+        """Refuse a path that holds anything, unless it is a run that was never whole."""
         if self.exists():
             raise RunError(
                 f"{self.path} holds a run already; resume it with `reltucker resume "
@@ -89,6 +119,16 @@ class RunFolder:
             )
         if self.path.exists() and not self.path.is_dir():
             raise RunError(f"{self.path} is a file; choose another path")
+        if not is_free(self.path) and not self._is_unfinished():
+            raise RunError(
+                f"{self.path} is not empty, and what it holds is no run; choose a new or an empty "
+                "folder"
+            )
+
+    def _is_unfinished(self) -> bool:
+        """Whether a process was killed here before the run was whole."""
+        found = {path.name for path in self.path.iterdir()}
+        return LOCK in found and found <= {LOCK, *BEFORE_RECIPE}
 
     def exists(self) -> bool:
         """Whether the folder holds a run."""
@@ -96,14 +136,21 @@ class RunFolder:
 
     def recipe(self) -> Recipe:
         """The run's recipe."""
+        path = self.path / RECIPE
         try:
-            return Recipe.load(self.path / RECIPE, of_run=True)
+            verify_text(path.read_text(encoding="utf-8"))
+            return Recipe.load(path, of_run=True)
         except RecipeError as error:
             raise RunError(f"the run's recipe is damaged: {error}") from error
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{path} is damaged ({error}); if you have changed it yourself, remove its last "
+                "line, the checksum"
+            ) from None
 
     def save_recipe(self, recipe: Recipe) -> None:
         """Write recipe.toml."""
-        recipe.save(self.path / RECIPE)
+        write_text(self.path / RECIPE, signed_text(recipe.to_toml()))
 
     def graph(self) -> KnowledgeGraph:
         """The run's graph, from its own files."""
@@ -150,9 +197,12 @@ class RunFolder:
 
     def append_epoch(self, record: dict[str, Any]) -> None:
         """Add one line to epochs.jsonl."""
-        line = json.dumps(record, allow_nan=False) + "\n"
-        with open(self.path / EPOCHS, "a", encoding="utf-8") as file:
-            file.write(line)
+        path = self.path / EPOCHS
+        try:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(_line(record))
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
 
     def epochs(self) -> list[dict[str, Any]]:
         """The whole lines of epochs.jsonl; a line cut short by a crash is left out."""
@@ -160,25 +210,23 @@ class RunFolder:
         if not path.is_file():
             return []
         records = []
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        lines = path.read_bytes().split(b"\n")[:-1]
+        for number, line in enumerate(lines, start=1):
             try:
-                record = json.loads(line)
-            except json.JSONDecodeError:
-                break
-            if not isinstance(record, dict) or not isinstance(record.get("epoch"), int):
-                raise RunError(f"{path} is damaged: a line is not the record of an epoch")
-            records.append(record)
+                records.append(EpochRecord.checked(unsigned(parse_json(line))))
+            except ValueError as error:
+                raise RunError(f"{path} is damaged: line {number} ({error})") from None
         return records
 
     def keep_epochs(self, last: int) -> list[dict[str, Any]]:
         """Cut epochs.jsonl back to the epochs up to `last`, from where a run is resumed."""
         kept = [record for record in self.epochs() if record["epoch"] <= last]
-        write_text(self.path / EPOCHS, "".join(json.dumps(record) + "\n" for record in kept))
+        write_text(self.path / EPOCHS, "".join(map(_line, kept)))
         return kept
 
     def save_result(self, result: dict[str, Any]) -> None:
         """Write result.json: training has ended."""
-        write_json(self.path / RESULT, result)
+        write_json(self.path / RESULT, signed(result))
 
     def result(self) -> dict[str, Any] | None:
         """What came out of training, or None while it has not ended."""
@@ -186,7 +234,68 @@ class RunFolder:
         if not path.is_file():
             return None
         try:
-            result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return ResultRecord.checked(unsigned(read_json(path)))
         except (OSError, ValueError) as error:
             raise RunError(f"{path} is damaged ({error})") from error
-        return result
+
+    # -- all of it --------------------------------------------------------------------------------
+
+    def verify(self) -> list[dict[str, Any]]:
+        """Read every file of the run: a row for each, with its bytes, whether it has a checksum to
+        be compared with, and what is wrong, if anything is."""
+        rows = [self._verified([RECIPE], self._verify_recipe)]
+        rows.append(self._verified(list(GRAPH_FILES), self._verify_graph))
+        for name in (BEST, CHECKPOINT, START):
+            if self.has(name):
+                files = [path.name for path in shards.files(self.path / name)]
+                check = partial(shards.verify_tensors, self.path / name)
+                rows.append(self._verified(files, check))
+        for name, read in (
+            (EPOCHS, self._all_epochs),
+            (RESULT, self.result),
+            (CALIBRATION, lambda: Calibration.load(self.path)),
+        ):
+            if (self.path / name).is_file():
+                rows.append(self._verified([name], partial(self._verify_json, name, read)))
+        return rows
+
+    def _verified(self, files: list[str], check: Callable[[], bool]) -> dict[str, Any]:
+        problem, compared = None, False
+        try:
+            compared = check()
+        except (ReltuckerError, OSError) as error:
+            problem = str(error)
+        paths = [self.path / name for name in files]
+        return {
+            "file": ", ".join(files),
+            "bytes": sum(path.stat().st_size for path in paths if path.is_file()),
+            "checksum": compared,
+            "problem": problem,
+        }
+
+    def _all_epochs(self) -> None:
+        """Read epochs.jsonl, which in a run that has ended is not cut short."""
+        found, result = len(self.epochs()), None
+        with suppress(ReltuckerError):  # which is told of result.json
+            result = self.result()
+        if result is not None and found < result["epochs"]:
+            raise RunError(
+                f"{self.path / EPOCHS} is damaged: it has {found} of {result['epochs']} epochs"
+            )
+
+    def _verify_recipe(self) -> bool:
+        self.recipe()
+        return PREFIX in (self.path / RECIPE).read_text(encoding="utf-8")
+
+    def _verify_graph(self) -> bool:
+        self.graph()
+        return has_checksums(self.path)
+
+    def _verify_json(self, name: str, read: Callable[[], Any]) -> bool:
+        read()
+        return f'"{CHECKSUM}": "{PREFIX}'.encode() in (self.path / name).read_bytes()
+
+
+def _line(record: dict[str, Any]) -> str:
+    """A line of epochs.jsonl."""
+    return json.dumps(signed(record), allow_nan=False) + "\n"

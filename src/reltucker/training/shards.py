@@ -6,25 +6,32 @@ one. The index, NAME.safetensors.index.json, follows the convention of the Huggi
 `E.rows.n-m`. The index is written last and replaces the former one, so that a set of files is there
 as a whole or not at all; a set that no index names is removed. When training has ended, the best
 weights become one file again (`joining`).
+
+Every file has the checksums of its tensors and one of all else that it tells (`checksums`); what is
+read is compared with them.
 """
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import BaseModel, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from reltucker.atomic import write_json, write_with
+from reltucker.atomic import parse_json, read_json, write_json, write_with
+from reltucker.checksums import DIFFERS, checksum, signed, unsigned
 from reltucker.errors import RunError
 from reltucker.peers import ALONE, Peers
 
 INDEX = ".index.json"
+STATE, CHECKSUMS = "state", "tensors"
+"""What the metadata of a file hold: the JSON state, and the checksums of tensors by name."""
 ROWS = re.compile(r"(?P<name>.+)\.rows\.(?P<first>\d+)-(?P<last>\d+)")
 
 
@@ -39,8 +46,7 @@ def save_tensors(
     Several processes write together, each the rows of entities that it has."""
     ready = {name: value.detach().contiguous() for name, value in tensors.items()}
     if peers.size == 1:
-        metadata = {"state": json.dumps(state, allow_nan=False)}
-        write_with(path, lambda temporary: save_file(ready, temporary, metadata=metadata))
+        _write(path, ready, {STATE: json.dumps(state, allow_nan=False)})
         _remove_set(path, keep=None)
         return
     files = [
@@ -56,7 +62,7 @@ def save_tensors(
         for name, value in zip(names[peers.rank], ready.values(), strict=True)
         if peers.rank == 0 or ROWS.fullmatch(name)
     }
-    write_with(path.with_name(files[peers.rank]), lambda temporary: save_file(own, temporary))
+    _write(path.with_name(files[peers.rank]), own, {})
     peers.wait()
     if peers.rank == 0:
         weight_map = {
@@ -67,7 +73,7 @@ def save_tensors(
         }
         size = sum(path.with_name(file).stat().st_size for file in files)
         about = {"total_size": size, "processes": peers.size, "state": state}
-        write_json(_index(path), {"metadata": about, "weight_map": weight_map})
+        write_json(_index(path), signed({"metadata": about, "weight_map": weight_map}))
         path.unlink(missing_ok=True)
         _remove_set(path, keep=set(files))
     peers.wait()
@@ -82,27 +88,50 @@ def load_tensors(
     there, and of them only what is used comes into memory.
     """
     held = None if peers.size == 1 else peers.span(entities)
+    with _damage_told(path):
+        if in_place and held is None and not _index(path).is_file():
+            with _opened(path) as file:
+                found = {name: file.file.get_tensor(name) for name in file.names()}
+                return found, file.state()
+        return _load(path, held)
+
+
+def verify_tensors(path: Path) -> bool:
+    """Read all that `save_tensors` has written, a tensor at a time; returns whether it has
+    checksums. Damage is a RunError."""
+    with _damage_told(path):
+        if not _index(path).is_file():
+            return _verify_file(path)
+        names = sorted(set(_read_index(path).weight_map.values()))
+        return min(_verify_file(path.with_name(name)) for name in names)
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
     try:
-        if in_place and held is None and index_of(path) is None:
-            with safe_open(path, framework="pt") as file:
-                found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                return found, json.loads(file.metadata()["state"])
-        tensors, state = _load(path, held)
+        yield
     except FileNotFoundError as error:
         if exists(path):
             raise RunError(f"{path} is damaged: {error.filename or error} is missing") from None
         raise RunError(f"{path} is missing; the run has no saved weights yet") from None
-    except (OSError, SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RunError(f"{_index(path)} is damaged ({where}: {first['msg']})") from None
+    except (MemoryError, OSError, RuntimeError, SafetensorError, KeyError, ValueError) as error:
         raise RunError(f"{path} is damaged ({error})") from error
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            raise RunError(f"{path} is damaged: {name} holds values that are not finite")
-    return tensors, state
 
 
 def exists(path: Path) -> bool:
     """Whether there is such a file, or a set of them."""
     return path.is_file() or _index(path).is_file()
+
+
+def files(path: Path) -> list[Path]:
+    """The files in which tensors are: one, or an index with those that it names."""
+    if not _index(path).is_file():
+        return [path]
+    return [_index(path), *sorted(path.parent.glob(f"{path.stem}-epoch-*-of-*.safetensors"))]
 
 
 def remove(path: Path) -> None:
@@ -111,12 +140,12 @@ def remove(path: Path) -> None:
     _remove_set(path, keep=None)
 
 
-def index_of(path: Path) -> dict[str, Any] | None:
-    """What stands over a set of files; None where there is no set."""
+def parts_of(path: Path) -> tuple[dict[str, str], dict[str, Any]] | None:
+    """Which file of a set has which tensor, and the state; None where there is no set."""
     if not _index(path).is_file():
         return None
-    found: dict[str, Any] = json.loads(_index(path).read_text(encoding="utf-8"))
-    return found
+    index = _read_index(path)
+    return index.weight_map, index.metadata.state
 
 
 def remove_set(path: Path) -> None:
@@ -126,60 +155,156 @@ def remove_set(path: Path) -> None:
 
 def _load(path: Path, held: slice | None) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What is whole and newest: a crash may leave a file beside a set of them."""
-    index = index_of(path)
-    if index is None:
-        with safe_open(path, framework="pt") as file:
-            return _in_one(file, held), json.loads(file.metadata()["state"])
-    state: dict[str, Any] = index["metadata"]["state"]
+    if not _index(path).is_file():
+        with _opened(path) as file:
+            return _in_one(file, held), file.state()
+    index = _read_index(path)
+    state = index.metadata.state
     if path.is_file():
-        with safe_open(path, framework="pt") as file:
-            other = json.loads(file.metadata()["state"])
-            if other.get("epoch", 0) > state.get("epoch", 0):
+        with _opened(path) as file:
+            other = file.state()
+            if _epoch(other) > _epoch(state):
                 return _in_one(file, held), other
     tensors: dict[str, Tensor] = {}
     parts: dict[str, list[tuple[int, int, str]]] = {}
     with ExitStack() as stack:
         files = {
-            name: stack.enter_context(safe_open(path.with_name(name), framework="pt"))
-            for name in sorted(set(index["weight_map"].values()))
+            name: stack.enter_context(_opened(path.with_name(name)))
+            for name in sorted(set(index.weight_map.values()))
         }
-        for name, file_name in index["weight_map"].items():
+        for name, file_name in index.weight_map.items():
             if match := ROWS.fullmatch(name):
                 span = int(match["first"]), int(match["last"])
                 parts.setdefault(match["name"], []).append((*span, file_name))
             else:
-                tensors[name] = files[file_name].get_tensor(name).clone()
+                tensors[name] = files[file_name].read(name)
         for name, spans in parts.items():
             found = list(_rows(name, sorted(spans), files, held))
             tensors[name] = torch.cat(found)
     return tensors, state
 
 
-def _in_one(file: Any, held: slice | None) -> dict[str, Tensor]:
+def _in_one(file: "_File", held: slice | None) -> dict[str, Tensor]:
     tensors = {}
-    for name in file.keys():  # noqa: SIM118
-        rows = file.get_slice(name)
-        if held is not None and _is_of_entities(name, len(rows.get_shape())):
-            tensors[name] = rows[held.start : held.stop].clone()
-        else:
-            tensors[name] = file.get_tensor(name).clone()
+    for name in file.names():
+        is_spread = held is not None and _is_of_entities(name, file.dimensions(name))
+        tensors[name] = file.read(name, held if is_spread else None)
     return tensors
 
 
 def _rows(
-    name: str, spans: list[tuple[int, int, str]], files: dict[str, Any], held: slice | None
+    name: str, spans: list[tuple[int, int, str]], files: "dict[str, _File]", held: slice | None
 ) -> Iterator[Tensor]:
     """The rows of a tensor that are wanted, from the files that have them."""
     expected = 0
     for first, last, file in spans:
-        rows = files[file].get_slice(f"{name}.rows.{first}-{last}")
-        if first != expected or rows.get_shape()[0] != last - first:
+        part = f"{name}.rows.{first}-{last}"
+        if first != expected or files[file].length(part) != last - first:
             raise ValueError(f"rows of {name} are missing")
         expected = last
         begin = first if held is None else max(first, held.start)
         end = last if held is None else min(last, held.stop)
         if begin < end or held is None:
-            yield rows[begin - first : end - first].clone()
+            yield files[file].read(part, slice(begin - first, end - first))
+
+
+def _epoch(state: dict[str, Any]) -> int:
+    epoch = state.get("epoch", 0)
+    return epoch if isinstance(epoch, int) else 0
+
+
+# -- one file -------------------------------------------------------------------------------------
+
+
+class _About(BaseModel):
+    state: dict[str, Any]
+
+
+class _Index(BaseModel):
+    """What the index over a set of files holds."""
+
+    metadata: _About
+    weight_map: dict[str, str]
+
+
+def _read_index(path: Path) -> _Index:
+    return _Index.model_validate(unsigned(read_json(_index(path))))
+
+
+def _write(path: Path, tensors: dict[str, Tensor], about: dict[str, str]) -> None:
+    sums = {name: _checksum(value) for name, value in tensors.items()}
+    metadata = metadata_of(about, sums)
+    write_with(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
+
+
+def metadata_of(about: dict[str, str], sums: dict[str, str]) -> dict[str, str]:
+    """The metadata of a file, from what it tells and the checksums of its tensors."""
+    return signed({**about, CHECKSUMS: json.dumps(sums)})
+
+
+def _checksum(value: Tensor) -> str:
+    plain = value.detach().cpu().contiguous()
+    return checksum_of([plain], plain.shape)
+
+
+def checksum_of(parts: Sequence[Tensor], shape: Sequence[int]) -> str:
+    """Of a tensor of this shape whose rows stand in parts."""
+    numbers = [part.reshape(-1).view(torch.uint8).numpy().data for part in parts]
+    size = sum(map(len, numbers))
+    return checksum(f"{parts[0].dtype}{tuple(shape)}uint8({size},)".encode(), *numbers)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator["_File"]:
+    with safe_open(path, framework="pt") as file:
+        yield _File(path, file)
+
+
+class _File:
+    """A safetensors file, opened; what is read is compared with its checksums, if it has any."""
+
+    def __init__(self, path: Path, file: Any) -> None:
+        self.path = path
+        self.file = file
+        self.about = unsigned(file.metadata() or {})
+        self.sums: dict[str, str] | None = parse_json(self.about.get(CHECKSUMS, "null"))
+        if self.sums is not None and (
+            not isinstance(self.sums, dict) or set(self.sums) != set(self.names())
+        ):
+            raise ValueError(f"{path.name}: {DIFFERS}")
+
+    def names(self) -> list[str]:
+        return list(self.file.keys())
+
+    def state(self) -> dict[str, Any]:
+        state = parse_json(self.about[STATE])
+        if not isinstance(state, dict):
+            raise ValueError("its state is not a table of names and values")
+        return state
+
+    def dimensions(self, name: str) -> int:
+        return len(self.file.get_slice(name).get_shape())
+
+    def length(self, name: str) -> int:
+        return int((*self.file.get_slice(name).get_shape(), -1)[0])
+
+    def read(self, name: str, rows: slice | None = None) -> Tensor:
+        """A copy of a tensor, or of some rows of it. Pages of it are mapped, so that they come
+        from the disk once, for the checksum and the copy."""
+        tensor: Tensor = self.file.get_tensor(name)
+        if self.sums is not None and self.sums[name] != _checksum(tensor):
+            raise ValueError(f"{name} in {self.path.name}: {DIFFERS}")
+        tensor = tensor.clone() if rows is None else tensor[rows].clone()
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise ValueError(f"{name} holds values that are not finite")
+        return tensor
+
+
+def _verify_file(path: Path) -> bool:
+    with _opened(path) as file:
+        for name in file.names():
+            file.read(name)
+        return file.sums is not None
 
 
 def _named(name: str, value: Tensor, held: slice) -> str:

@@ -51,7 +51,6 @@ def save_start(
 ) -> None:
     """Write what a run on `graph` begins with: the rows of a model of `before` for the names that
     were trained in it and are in the graph, its core and its normalisation."""
-    target.refuse_taken()
     warn_of_trained(graph, before)
     entities, old = _known(graph.entities, before.entities, before.seen_entities)
     relations, rows = _known(graph.relations, before.relations, before.seen_relations)
@@ -77,6 +76,8 @@ def start(model: RelationalTucker, folder: RunFolder) -> dict[str, Any]:
         return {}
     tensors, origin = folder.load_tensors(START)
     try:
+        _check_ids(tensors["entities"], model.entities)
+        _check_ids(tensors["relations"], len(model.R))
         places = tensors["entities"] - model.held.start
         here = (places >= 0) & (places < len(model.E))
         model.E[places[here]] = tensors["E"][here]
@@ -95,6 +96,14 @@ def _known(names: Vocabulary, before: Vocabulary, seen: int) -> tuple[Tensor, Te
     old = torch.from_numpy(before.ids(names.names).copy())
     new = torch.nonzero((old >= 0) & (old < seen)).squeeze(1)
     return new, old[new]
+
+
+def _check_ids(ids: Tensor, count: int) -> None:
+    """Refuse what cannot be ids of so many rows, with a ValueError."""
+    if ids.dtype != torch.long or ids.dim() != 1 or len(torch.unique(ids)) != len(ids):
+        raise ValueError("ids are not a list of different whole numbers")
+    if len(ids) and (ids.min() < 0 or ids.max() >= count):
+        raise ValueError("there are ids without a row")
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

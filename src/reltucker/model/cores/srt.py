@@ -176,10 +176,9 @@ class GatedCore(MatrixCore):
     def adopt(self, state: Mapping[str, Tensor]) -> None:
         """Hold the entries of a checkpoint, before its values are copied."""
         numbers = state["held.numbers"].to(self.values.device)
-        if len(numbers):
-            self.held.check(numbers)
-            blank = self.values.new_empty(len(numbers))
-            self._hold(numbers, blank, blank)
+        self.held.check(numbers)
+        blank = self.values.new_empty(len(numbers) or self.held.size)
+        self._hold(numbers, blank, blank)
 
     def serving_state(self) -> dict[str, Tensor]:
         """The active entries and their weights, nothing else."""
