@@ -584,12 +584,17 @@ class Killer:
         shutil.rmtree(out, ignore_errors=True)
         command = first(out)
         for _ in range(kills):
-            process = self._start(command)
+            began, process = time.monotonic(), self._start(command)
+            while self.draw.random() < 0.99 and process.poll() is None and not out.exists():
+                time.sleep(0.05)  # most moments before that are spent with imports
             try:
-                process.wait(timeout=self.draw.uniform(0.3, 1.0) * seconds)
+                process.wait(timeout=self.draw.uniform(0.0, 0.5) * seconds)
             except subprocess.TimeoutExpired:
                 self.counts["kills"] += 1
                 self.counts[f"kills of {name}"] += 1
+            else:  # it was faster than the first time
+                self.expected[name] = expected, min(seconds, time.monotonic() - began)
+                break
             process.kill()
             process.wait()
             command = then(out)
