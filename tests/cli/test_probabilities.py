@@ -37,7 +37,8 @@ def test_score_shows_or_writes_a_row_for_each_triple(folder: Path) -> None:
     shown = run("score", "run", "triples.tsv", cwd=folder).stdout
     assert "rank as object" in shown
     assert "among 30 entities" in shown
-    assert run("score", "run", "triples.tsv", "--out", "out.csv", cwd=folder).stdout == ""
+    written = run("score", "run", "triples.tsv", "--out", "out.csv", cwd=folder).stdout
+    assert written == "wrote 2 triples with scores to out.csv\n"
     assert pl.read_csv(folder / "out.csv").to_dicts() == rows
 
 

@@ -138,16 +138,20 @@ class RelationalTucker(nn.Module):
         return {"E": self.E.detach(), "R": self.R.detach(), **core, **norm}
 
     @torch.no_grad()
-    def load_serving_state(self, state: Mapping[str, Tensor]) -> None:
+    def load_serving_state(self, state: Mapping[str, Tensor], in_place: bool = False) -> None:
         """The inverse of `serving_state`; raises KeyError, RuntimeError or ValueError where the
-        state does not fit the model."""
+        state does not fit the model. With `in_place` E and R are those of the state, not copies: they
+        may be a file in memory."""
         types = {name: value.dtype for name, value in self.serving_state().items()}
         if {name: value.dtype for name, value in state.items()} != types:
             raise ValueError("tensors are missing, too many, or of other types")
         for name, parameter in (("E", self.E), ("R", self.R)):
             if state[name].shape != parameter.shape:
                 raise ValueError(f"{name} has the shape {tuple(state[name].shape)}")
-            parameter.data = state[name].to(parameter)  # no copy: it may be a file in memory
+            if in_place:
+                parameter.data = state[name].to(parameter)
+            else:
+                parameter.copy_(state[name])
         if self.norm is not None:
             self.norm.load_state_dict(
                 {k.removeprefix("norm."): v for k, v in state.items() if k.startswith("norm.")}

@@ -43,7 +43,7 @@ def trained_model(
     recipe = folder.recipe()
     try:
         model = build_model(recipe, len(graph.entities), len(graph.relations), peers)
-        model.load_serving_state(tensors)
+        model.load_serving_state(tensors, in_place=True)
     except (IndexError, KeyError, RuntimeError, ValueError) as error:
         path = folder.path / BEST
         raise RunError(f"{path} does not fit the run's recipe and vocabulary") from error
