@@ -78,5 +78,5 @@ def test_probabilities_are_shown_where_there_are_any(folder: Path) -> None:
 def test_evaluate_classifies(folder: Path) -> None:
     figures = json.loads(run("evaluate", "run", "--classify", "--json", cwd=folder).stdout)
     assert figures["classification"]["decisions"] > 50
-    assert "average_precision" in run("evaluate", "run", "--classify", cwd=folder).stdout
-    assert "average_precision" not in run("evaluate", "run", cwd=folder).stdout
+    assert "recall" in run("evaluate", "run", "--classify", cwd=folder).stdout
+    assert "recall" not in run("evaluate", "run", cwd=folder).stdout

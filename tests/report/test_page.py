@@ -12,7 +12,7 @@ from reltucker.report.matrices import mixing_heat_map
 from reltucker.report.page import Page, Part
 
 HOSTILE = "</style><script>alert(1)</script><img src=http://x onerror='y'>\"& \x00\x1b\ud800 \u202e"
-SAFE = HOSTILE.replace("\x00\x1b\ud800", "\ufffd" * 3)
+SAFE = HOSTILE.replace("\x00\x1b\ud800", "\ufffd" * 3).replace("\u202e", "\ufffd")
 
 
 class Parsed(HTMLParser):

@@ -249,7 +249,7 @@ HOSTILE = {
 def test_hostile_names_do_no_harm_in_any_output(name: str) -> None:
     table = Table(name, [Column(name, "n")], [{"n": name}])
     screen = Console(file=io.StringIO(), width=200, force_terminal=True)
-    screen.print(table.to_rich())
+    screen.print(table)
     assert isinstance(screen.file, io.StringIO)
     shown = re.sub(r"\x1b\[[0-9;]*m", "", screen.file.getvalue().replace("\x1b[31m", "RED"))
     for text in (shown, table.to_html(), table.to_latex(), table.to_markdown()):

@@ -148,7 +148,7 @@ def test_trials_that_are_cut_keep_what_they_have(ended: SearchResult) -> None:
     assert [trial.user_attrs[CUT] for trial in first] == [2] * 4
     assert ended.to_dict()["trials"] == 4
     assert ended.best["valid_mrr"] == max(trial.value for trial in trials)
-    assert set(ended.test) == {"standard", "seen", "paper"}
+    assert set(ended.test) >= {"standard", "seen", "paper"}
 
 
 def test_the_best_go_on_where_they_were_cut(ended: SearchResult) -> None:
@@ -184,7 +184,8 @@ def test_the_recipe_of_a_cut_trial_gives_its_model_again(
         assert again.result["seen"] == result["seen"]
         first, second = (RunFolder(path).load_tensors(BEST)[0] for path in (own.path, again.path))
         assert all(torch.equal(first[key], second[key]) for key in first)
-    assert (ended.out / "best.toml").read_text() == (ended.run / "recipe.toml").read_text()
+    of_run = (ended.run / "recipe.toml").read_text().partition("# checksum")[0]
+    assert (ended.out / "best.toml").read_text() == of_run
 
 
 def test_however_short_the_time_is_there_is_a_model(tmp_path: Path, graph_files: Path) -> None:

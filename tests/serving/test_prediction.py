@@ -181,9 +181,9 @@ def test_exported_factors_give_the_scores_of_a_normalised_model(tmp_path: Path) 
 def test_names_that_tsv_cannot_hold_are_refused(tmp_path: Path) -> None:
     answers = pl.DataFrame({"answer": ["a\tb"], "score": [1.0]})
     with pytest.raises(ReltuckerError, match=r"choose a \.csv or \.parquet"):
-        write_answers(answers, tmp_path / "x.tsv")
+        write_answers(answers, tmp_path / "x.tsv", "answers")
     assert not (tmp_path / "x.tsv").exists()
-    write_answers(answers, tmp_path / "x.csv")
+    write_answers(answers, tmp_path / "x.csv", "answers")
     assert pl.read_csv(tmp_path / "x.csv")["answer"].to_list() == ["a\tb"]
 
 

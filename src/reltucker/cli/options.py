@@ -59,7 +59,7 @@ MaxMemory = Annotated[
     Option(
         metavar="LIMIT",
         help="Refuse a graph that takes more: a share of the machine's memory, or such as 8GB",
-        show_default="0.5",
+        show_default="50%",
     ),
 ]
 RunLabels = Annotated[

@@ -172,7 +172,7 @@ def warn_of_relations(
     if triples < USUAL_TRIPLES * len(relations) or relations.is_in(entities.implode()).any():
         warnings.warn(
             f"graph {name} has {len(relations):,} relations and only {len(entities):,} entities; "
-            "if relations stand in another column, say so by --columns (columns in Python), such "
+            "if relations stand in another column, say so by `columns`, such "
             "as relation,subject,object",
             GraphWarning,
             stacklevel=stacklevel,

@@ -68,7 +68,7 @@ HEADERS = {
 }
 """What a first line may call the columns, the usual names first."""
 
-DEFAULT_MEMORY = "0.5"
+DEFAULT_MEMORY = "50%"
 
 LONGEST_LINE = 1 << 24
 """Bytes; a longer line is taken for a damaged file."""
@@ -289,7 +289,7 @@ def careful_batches(
             raise GraphError(
                 f"{path}, line {numbers[good]}: {len(rows[good])} columns found where "
                 f"{layout.width} are needed; write {', '.join(columns)} "
-                f"with one {'comma' if quoted else 'tab'} between them, or name by --columns those "
+                f"with one {'comma' if quoted else 'tab'} between them, or name by `columns` those "
                 "that count"
             )
         yield frame
@@ -339,7 +339,7 @@ def from_frame(
     if order is None and not layout.has_header and frame.width != len(columns):
         raise GraphError(
             f"{origin} has {frame.width} columns ({', '.join(frame.columns) or 'none'}); name "
-            f"{len(columns)} of them {', '.join(columns)}, or say by --columns which they are"
+            f"{len(columns)} of them {', '.join(columns)}, or say by `columns` which they are"
         )
     for column in chosen:
         kind = frame[column].dtype

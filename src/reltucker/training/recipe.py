@@ -63,7 +63,7 @@ class GraphSettings(_Settings):
         None, description="of tables: relation,subject,object, or names or numbers for s, r and o"
     )
     max_memory: str = Field(
-        "0.5", description="a graph that takes more is refused; a share of all, or such as 8GB"
+        "50%", description="a graph that takes more is refused; a share of all, or such as 8GB"
     )
 
     def reading(self) -> dict[str, Any]:

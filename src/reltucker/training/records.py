@@ -47,6 +47,14 @@ class ByProtocol(_Record):
     paper: Figures
 
 
+class Validated(_Record):
+    """Figures of an epoch; those of a sample of the triples are by one protocol."""
+
+    standard: Figures | None = None
+    seen: Figures
+    paper: Figures | None = None
+
+
 class EpochRecord(_Record):
     """A line of epochs.jsonl."""
 
@@ -57,7 +65,7 @@ class EpochRecord(_Record):
     epoch_seconds: Seconds = 0.0
     core_density: Share = 1.0
     best: bool = False
-    valid: ByProtocol | None = None
+    valid: Validated | None = None
 
 
 class Origin(_Record):
