@@ -380,7 +380,7 @@ def test_nothing_is_warned_of_in_a_clean_graph(tmp_path: Path) -> None:
 
 def test_relations_that_seem_to_stand_elsewhere_are_warned_of() -> None:
     rows = [(f"likes{i % 3}", f"a{i % 40}", f"a{i * 7 % 30}") for i in range(400)]
-    with pytest.warns(GraphWarning, match="40 relations and only 33 entities.*--columns"):
+    with pytest.warns(GraphWarning, match="40 relations and only 33 entities.*columns"):
         load_graph(rows)
     right = load_graph(pl.DataFrame(rows, orient="row"), columns="relation,subject,object")
     assert (len(right.entities), len(right.relations)) == (40, 3)

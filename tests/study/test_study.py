@@ -223,7 +223,7 @@ def stop_and_go_on(graph_files: Path, folder: Path) -> None:
         errors = process.communicate(timeout=60)[1]
     assert process.returncode == 128 + signal.SIGTERM, errors
     assert f"fit 2 of 2, {RUN[1]}; 2 of 4 trials done" in errors
-    assert "goes on with it" in errors
+    assert "the same command goes on with the study in out" in errors
 
     out = folder / "out"
     plan = small_plan(graph_files, models=[FITTED])

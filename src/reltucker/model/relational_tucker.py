@@ -140,8 +140,8 @@ class RelationalTucker(nn.Module):
     @torch.no_grad()
     def load_serving_state(self, state: Mapping[str, Tensor], in_place: bool = False) -> None:
         """The inverse of `serving_state`; raises KeyError, RuntimeError or ValueError where the
-        state does not fit the model. With `in_place` E and R are those of the state, not copies: they
-        may be a file in memory."""
+        state does not fit the model. With `in_place` E and R are those of the state, not copies;
+        they may be a file in memory."""
         types = {name: value.dtype for name, value in self.serving_state().items()}
         if {name: value.dtype for name, value in state.items()} != types:
             raise ValueError("tensors are missing, too many, or of other types")
