@@ -51,14 +51,17 @@ def unsigned(document: Any) -> dict[str, Any]:
 
 
 def signed_text(text: str) -> str:
-    """A text of whole lines, with its checksum as a comment at the end."""
-    return f"{text}# {CHECKSUM} {checksum(text.encode())}\n"
+    """A text of whole lines after a comment with its checksum, which a text that was cut keeps."""
+    return f"# {CHECKSUM} {checksum(text.encode())}\n{text}"
 
 
 def verify_text(text: str) -> None:
-    """Raise ValueError where a text is not what `signed_text` has made, if it has."""
-    start = text.rstrip("\n").rfind("\n") + 1
-    if PREFIX in text[start:] and text != signed_text(text[:start]):
+    """Raise ValueError where a text is not what `signed_text` has made, if it has; and where
+    nothing is left of it."""
+    first, _, rest = text.partition("\n")
+    if all(line.startswith("#") or not line.strip() for line in text.splitlines()):
+        raise ValueError("it is empty")
+    if PREFIX in first and text != signed_text(rest):
         raise ValueError(DIFFERS)
 
 

@@ -99,7 +99,7 @@ def test_a_run_of_earlier_times_is_read_without(run: Path, whole_run: Run) -> No
     lines = [unsigned(json.loads(line)) for line in (run / "epochs.jsonl").read_text().splitlines()]
     (run / "epochs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     recipe = (run / "recipe.toml").read_text().splitlines(keepends=True)
-    (run / "recipe.toml").write_text("".join(recipe[:-1]))
+    (run / "recipe.toml").write_text("".join(recipe[1:]))
     assert everything(run) == everything(whole_run.path)
     rows = open_run(run).verify()
     assert not any(row["checksum"] or row["problem"] for row in rows)
@@ -110,9 +110,9 @@ def test_a_run_of_earlier_times_is_read_without(run: Path, whole_run: Run) -> No
 def test_a_recipe_that_was_edited_says_how_to_keep_the_change(run: Path) -> None:
     text = (run / "recipe.toml").read_text()
     (run / "recipe.toml").write_text(text.replace("epochs = 3", "epochs = 4"))
-    assert "remove its last line" in refused(run_command("evaluate", run))
+    assert "remove its first line" in refused(run_command("evaluate", run))
     lines = (run / "recipe.toml").read_text().splitlines(keepends=True)
-    (run / "recipe.toml").write_text("".join(lines[:-1]))
+    (run / "recipe.toml").write_text("".join(lines[1:]))
     assert run_command("evaluate", run)[0] == 0
 
 
@@ -151,9 +151,12 @@ def test_documents_and_texts_with_their_checksums() -> None:
             changed = flipped(text.encode(), bit).decode()
         except UnicodeDecodeError:
             continue
-        if not changed.startswith('a = "1"\n'):  # elsewhere it is a comment that has changed
-            with pytest.raises(ValueError, match="checksum"):
+        if not changed.endswith('\na = "1"\n'):  # elsewhere it is a comment that has changed
+            with pytest.raises(ValueError, match=r"checksum|empty"):
                 verify_text(changed)
+    for length in range(len(text)):
+        with pytest.raises(ValueError, match=r"checksum|empty"):
+            verify_text(text[:length])
 
 
 def test_files_of_a_run_follow_the_umask(run: Path, tmp_path: Path) -> None:

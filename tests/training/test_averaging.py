@@ -93,7 +93,7 @@ def test_a_run_keeps_the_mean_and_trains_on_with_the_weights(tmp_path: Path) -> 
 def test_a_checkpoint_without_the_mean_is_told_of(tmp_path: Path) -> None:
     run = train(random_graph(2), quick(), out=tmp_path / "run", progress=False)
     text = (run.path / "recipe.toml").read_text()
-    text = text.partition("# checksum")[0]
+    text = text.partition("\n")[2]
     (run.path / "recipe.toml").write_text(
         text.replace("averaged_epochs = 0.0", "averaged_epochs = 2.0")
     )

@@ -144,8 +144,8 @@ class RunFolder:
             raise RunError(f"the run's recipe is damaged: {error}") from error
         except (OSError, ValueError) as error:
             raise RunError(
-                f"{path} is damaged ({error}); if you have changed it yourself, remove its last "
-                "line, the checksum"
+                f"{path} is damaged ({error}); if you have changed it yourself, remove its "
+                "first line, the checksum"
             ) from None
 
     def save_recipe(self, recipe: Recipe) -> None:
