@@ -146,7 +146,7 @@ def validation_lines(result: dict[str, Any]) -> list[str]:
     if not result["seen"]["queries"]:
         return ["validation: no validation triples"]
     lines = [f"validation: {told(result['seen'])} (answers of train and valid left out)"]
-    if FULL_FILTER in result:
+    if result.get(FULL_FILTER) is not None:
         full = told(result[FULL_FILTER])
         lines.append(f"  with answers of test left out too, as on test: {full}")
     return lines

@@ -96,6 +96,7 @@ class ResultRecord(ByProtocol):
     best_epoch: Count
     seconds: Seconds
     seconds_per_epoch: Seconds
+    valid_full_filter: Figures | None = None
     peak_memory_bytes: Count | None = None
     effective_parameters: Count | None = None
     started_from: Origin | None = None
