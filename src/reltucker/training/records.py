@@ -18,14 +18,15 @@ class _Record(BaseModel):
 
     @classmethod
     def checked(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """The document, which is one of these; ValueError, which says what is not."""
+        """The document, which is one of these, without what is null in it; ValueError, which says
+        what is not."""
         try:
             cls.model_validate(document)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise ValueError(f"{where}: {first['msg'].lower()}") from None
-        return document
+        return {key: value for key, value in document.items() if value is not None}
 
 
 class Figures(_Record):
