@@ -477,7 +477,8 @@ def _fuzz(seed: int, seconds: float, keep: Path, told: Any) -> None:
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         fuzzer = Fuzzer(Path(folder), keep, seed)
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
+        parent = os.getppid()
+        while (left := end - time.monotonic()) > 0 and os.getppid() == parent:
             fuzzer.work(min(10.0, left))
             told.put((seed, dict(fuzzer.counts)))
     told.put((seed, dict(fuzzer.counts)))

@@ -151,7 +151,7 @@ def test_documents_and_texts_with_their_checksums() -> None:
             changed = flipped(text.encode(), bit).decode()
         except UnicodeDecodeError:
             continue
-        if not changed.endswith('\na = "1"\n'):  # elsewhere it is a comment that has changed
+        if changed.startswith("#"):  # or it cannot be read at all
             with pytest.raises(ValueError, match=r"checksum|empty"):
                 verify_text(changed)
     for length in range(len(text)):

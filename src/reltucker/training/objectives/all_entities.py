@@ -183,6 +183,7 @@ class KvsAll(OneVsAll):
     ) -> Objective:
         """Questions, each with its answers against all entities."""
         exponent, at_once = settings.answer_exponent, settings.answers_at_once
+        at_once = None if at_once is None else min(at_once, len(graph.entities))
         batches = QuestionBatches(model, graph, exponent, at_once)
         return cls(model, settings, batches, len(graph.entities))
 
