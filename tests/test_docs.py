@@ -384,3 +384,12 @@ def test_the_tables_of_settings_are_those_of_the_recipe() -> None:
 def test_links_and_pictures_exist(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
         assert target.startswith("http") or (path.parent / target).exists(), target
+
+
+def test_the_table_of_small_sparse_cores_is_that_of_its_file() -> None:
+    rows = json.loads((ROOT / "docs" / "results" / "own-srt.json").read_text())
+    told = (ROOT / "docs" / "sparse.md").read_text()
+    for row in rows:
+        figures = f"{row['core_density']:.1%} | {row['best_epoch']} of {row['epochs']}"
+        mrr = row["test"]["seen"]["mrr"]
+        assert f"| {row['graph']} | {row['preset']} | {figures} | {mrr:.3f} |" in told
