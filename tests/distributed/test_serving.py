@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 from reltucker import Run, open_run, train
 from reltucker.errors import ScoreError
 from reltucker.evaluation import calibrate
+from reltucker.evaluation.classification import classify_triples
 from reltucker.model import RelationalTucker
 from reltucker.peers import Peers
 from reltucker.serving import answer, discover, limits_of, parse_question, score_triples
@@ -112,6 +113,16 @@ def test_probabilities(run: Run) -> None:
         assert found.corrupted == expected.corrupted
         said = found.probabilities(scores, relations)
         assert said == pytest.approx(expected.probabilities(scores, relations), abs=1e-3)
+
+
+def test_decisions(run: Run) -> None:
+    calibration = run.calibration
+    assert calibration is not None
+    expected = classify_triples(run.model, run.graph, calibration)
+    for found in by_several(run, 3, lambda m: classify_triples(m, run.graph, calibration)):
+        assert found.decisions == expected.decisions
+        assert found.accuracy == pytest.approx(expected.accuracy, abs=1e-3)
+        assert found.roc_auc == pytest.approx(expected.roc_auc, abs=1e-3)
 
 
 def test_all_refuse_scores_that_are_not_finite(run: Run) -> None:
