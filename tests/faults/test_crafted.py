@@ -2,6 +2,7 @@
 
 import copy
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from reltucker import Recipe, train
+from reltucker import Recipe, load_graph, train
 from reltucker.checksums import unsigned
+from reltucker.errors import GraphError
 from tests.conftest import random_graph
 from tests.faults.conftest import SETTINGS, refused, run_command
 
@@ -173,4 +175,25 @@ def test_graphs(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for place in range(4, len(content), 7):
         names.write_bytes(content[:place] + b"\xff\xff" + content[place + 2 :])
         assert run_command("evaluate", run)[0] == 2
+    assert "panicked" not in capfd.readouterr().err
+
+
+def test_damaged_parquet_of_a_user_brings_no_panic(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(f"e{i % 50}", f"r{i % 3}", f"e{i * 7 % 50}") for i in range(500)]
+    path = tmp_path / "g.parquet"
+    pl.DataFrame(rows, schema=["subject", "relation", "object"], orient="row").write_parquet(path)
+    whole, draw = path.read_bytes(), random.Random(1)
+    told = 0
+    for _ in range(400):
+        content = bytearray(whole)
+        for _ in range(draw.randrange(1, 4)):
+            content[draw.randrange(len(content))] = draw.randrange(256)
+        path.write_bytes(content)
+        try:
+            load_graph(path)
+        except GraphError:
+            told += 1
+    assert told > 200
     assert "panicked" not in capfd.readouterr().err

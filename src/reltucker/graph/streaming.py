@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from reltucker.errors import GraphError
+from reltucker.graph.panics import quiet_panics
 from reltucker.graph.tables import (
     COMPRESSIONS,
     LONGEST_LINE,
@@ -265,16 +266,18 @@ def _parquet(
 ) -> Iterator[pl.DataFrame]:
     total = path.stat().st_size
     try:
-        if content is None:
-            table = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-        else:
-            table = pl.scan_parquet(io.BytesIO(content))
-        height = int(table.select(pl.len()).collect().item())
+        with quiet_panics():
+            if content is None:
+                table = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+            else:
+                table = pl.scan_parquet(io.BytesIO(content))
+            height = int(table.select(pl.len()).collect().item())
         if budget is not None:
             budget.check(height)
         start, rows, done = 0, min(TASTED_ROWS, height), 0
         while start < height or not start:
-            frame = table.slice(start, rows).collect(engine="streaming")
+            with quiet_panics():
+                frame = table.slice(start, rows).collect(engine="streaming")
             yield from_frame(frame, columns, str(path), start + 1, order).frame
             start += max(rows, 1)
             if advance is not None:
