@@ -4,8 +4,9 @@ from reltucker.training.folding import add_to_run, fold_in, solve
 from reltucker.training.loop import Enough, Training, Watcher
 from reltucker.training.merging import merge_runs
 from reltucker.training.objectives.rows import RowObjective
-from reltucker.training.recipe import GraphSettings, ModelSettings, Recipe, TrainSettings
+from reltucker.training.recipe import Recipe
 from reltucker.training.run_folder import BEST, CHECKPOINT, RESULT, START, RunFolder
+from reltucker.training.settings import GraphSettings, ModelSettings, TrainSettings
 from reltucker.training.setup import build_model, check, choose_device, settled, trained_model
 from reltucker.training.starting import save_start, starting_recipe
 from reltucker.training.trackers import Callback, check_installed

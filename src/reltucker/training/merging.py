@@ -14,8 +14,9 @@ from reltucker.graph import KnowledgeGraph
 from reltucker.machine import peak_memory
 from reltucker.model import RelationalTucker, sizes_of, weighted_sum
 from reltucker.progress import track
-from reltucker.training.recipe import LARGEST_ENTITY_DIM, Recipe
+from reltucker.training.recipe import Recipe
 from reltucker.training.run_folder import BEST, RunFolder
+from reltucker.training.settings import LARGEST_ENTITY_DIM
 from reltucker.training.setup import choose_device, trained_model
 from reltucker.training.validation import Validation
 from reltucker.training.weighting import choose_weights

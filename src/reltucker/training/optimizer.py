@@ -10,7 +10,7 @@ from reltucker.kernels import Entries, adagrad_rows
 from reltucker.model import RelationalTucker
 from reltucker.training.memory import use_huge_pages
 from reltucker.training.objectives.gradients import Gradients, RowGradient, dense
-from reltucker.training.recipe import TrainSettings
+from reltucker.training.settings import TrainSettings
 
 
 class Optimizer:

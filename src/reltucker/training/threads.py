@@ -7,7 +7,7 @@ import numba
 import torch
 
 from reltucker.model import RelationalTucker
-from reltucker.training.recipe import TrainSettings
+from reltucker.training.settings import TrainSettings
 from reltucker.training.work import step_seconds
 
 SMALL_STEP = 0.0025

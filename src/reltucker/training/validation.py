@@ -6,7 +6,8 @@ from reltucker.evaluation import Metrics, Protocol, Ranking, rank_split, sampled
 from reltucker.graph import KnowledgeGraph
 from reltucker.graph.knowledge_graph import Triples
 from reltucker.model import RelationalTucker
-from reltucker.training.recipe import Recipe, TrainSettings
+from reltucker.training.recipe import Recipe
+from reltucker.training.settings import TrainSettings
 from reltucker.training.work import epoch_seconds, ranking_seconds
 
 SHARE = 0.1

@@ -7,7 +7,7 @@ run, and so must not depend on a clock.
 import math
 
 from reltucker.model import RelationalTucker
-from reltucker.training.recipe import TrainSettings
+from reltucker.training.settings import TrainSettings
 
 PRODUCTS = 4e10
 """Multiplications a second of matrix products, as measured on two cores."""

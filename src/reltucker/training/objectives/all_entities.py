@@ -32,7 +32,7 @@ from reltucker.training.objectives.objective import Keys, Objective
 from reltucker.training.objectives.sampled import draw_shared, judge_sample
 
 if TYPE_CHECKING:
-    from reltucker.training.recipe import TrainSettings
+    from reltucker.training.settings import TrainSettings
 
 
 class OneVsAll(Objective):

@@ -28,7 +28,7 @@ from reltucker.training.objectives.relation_prediction import predict_relations
 from reltucker.training.objectives.sharded import ShardedTable
 
 if TYPE_CHECKING:
-    from reltucker.training.recipe import TrainSettings
+    from reltucker.training.settings import TrainSettings
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from reltucker.model import Core
 from reltucker.training.objectives.batches import Batch
 
 if TYPE_CHECKING:
-    from reltucker.training.recipe import TrainSettings
+    from reltucker.training.settings import TrainSettings
 
 
 class Regularizer:

@@ -36,7 +36,7 @@ from reltucker.training.objectives.gradients import Gradient
 from reltucker.training.objectives.objective import Keys, Objective
 
 if TYPE_CHECKING:
-    from reltucker.training.recipe import TrainSettings
+    from reltucker.training.settings import TrainSettings
 
 
 class NegativeSampling(Objective):
