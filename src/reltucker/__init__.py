@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reltucker.run import Run, merge, open_run, train
     from reltucker.training import Callback, Recipe
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Callback",
