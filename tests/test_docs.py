@@ -354,33 +354,22 @@ def test_a_comparison_is_that_of_the_recorded_runs(path: Path) -> None:
     assert compared > 30
 
 
-def test_the_tables_of_settings_are_those_of_the_recipe() -> None:
-    sections = {
-        section: type(getattr(Recipe(), section))
-        for section in ("recipe", "graph", "model", "train")
-    }
-    declared = [*sections.items(), *(("core", core.Options) for core in CORES.values())]
-    expected = {
-        f"{section}.{name}": field.default
-        for section, settings in declared
-        for name, field in settings.model_fields.items()
-    }
-    row = re.compile(
-        r"^\| ((?!recipe\.toml)(?:recipe|graph|model|core|train)\.[^|]+) \| ([^|]*)\|", re.MULTILINE
-    )
-    words = {"": None, "false": False, "2/3": 2 / 3, "[]": []}
-    found: dict[str, object] = {}
-    for page in ("training", "sparse"):
-        text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-        for keys, defaults in row.findall(text):
-            for key, default in zip(keys.split(", "), defaults.split(", "), strict=True):
-                said = default.strip()
-                is_number = re.fullmatch(r"[-\d.]+", said)
-                found[key] = float(said) if is_number else words.get(said, said)
-    assert found == expected
+def test_the_reference_is_made_from_the_program() -> None:
+    script = load_script(ROOT / "docs" / "make_reference.py")
+    pages = script.pages()
+    assert pages.keys() == {"commands", "settings", "http"}
+    for name, text in pages.items():
+        path = ROOT / "docs" / "reference" / f"{name}.md"
+        assert text == path.read_text(encoding="utf-8"), "run python docs/make_reference.py"
+    row = re.compile(r"^\| `((?:recipe|graph|model|core|train)\.\w+)` \|", re.MULTILINE)
+    found = row.findall(pages["settings"])
+    sections = {section: type(getattr(Recipe(), section)) for section in Recipe.model_fields}
+    declared = [(s, kind) for s, kind in sections.items() if s != "core"]
+    declared += [("core", core.Options) for core in CORES.values()]
+    assert found == [f"{s}.{name}" for s, kind in declared for name in kind.model_fields]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.stem)
 def test_links_and_pictures_exist(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
         assert target.startswith("http") or (path.parent / target).exists(), target

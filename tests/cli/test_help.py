@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -65,13 +64,6 @@ def test_the_list_of_commands_shows_whole_sentences(tmp_path: Path) -> None:
     text = run("--help", cwd=tmp_path).stdout
     assert "..." not in text.partition("Commands:")[2]
     assert all(f"\n  {name.split()[0]} " in text for name in commands())
-
-
-def test_the_documentation_lists_every_command() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "commands.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(.+)` \| (.+) \|$", text, re.MULTILINE)
-    sentences = {name: command.help.splitlines()[0] for name, command in commands().items()}
-    assert dict(rows) == sentences
 
 
 def test_no_command_shows_the_help(tmp_path: Path) -> None:

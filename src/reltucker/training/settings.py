@@ -16,6 +16,11 @@ Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 LARGEST_ENTITY_DIM = 10_000
 
 
+def in_equation(text: str) -> dict[str, Any]:
+    """What a setting says about the equation in which it stands (docs/training.md)."""
+    return {"equation": text}
+
+
 class Settings(BaseModel):
     """Unknown keys are refused, and so is what is no number."""
 
@@ -54,16 +59,39 @@ class ModelSettings(Settings):
     """Which core, and how large."""
 
     name: str = Field("drt", description="the core: " + ", ".join(CORES))
-    entity_dim: int = Field(100, ge=1, le=LARGEST_ENTITY_DIM, description="d_e")
-    relation_dim: int | None = Field(
-        None, ge=1, le=100_000_000, description="d_r; by default what the core suggests"
+    entity_dim: int = Field(
+        100,
+        ge=1,
+        le=LARGEST_ENTITY_DIM,
+        description="d_e",
+        json_schema_extra=in_equation("e_i in R^d_e"),
     )
-    reciprocal: bool = Field(False, description="a second embedding for each inverse relation")
+    relation_dim: int | None = Field(
+        None,
+        ge=1,
+        le=100_000_000,
+        description="d_r; by default what the core suggests",
+        json_schema_extra=in_equation("r_k in R^d_r, M_k = G x_3 r_k"),
+    )
+    reciprocal: bool = Field(
+        False,
+        description="a second embedding for each inverse relation",
+        json_schema_extra=in_equation("(?, k, j) is asked as (j, k + K, ?): q = e_j^T M_(k+K)"),
+    )
     batch_norm: bool = Field(
-        False, description="normalise given entities and queries, as TuckER; needs reciprocal"
+        False,
+        description="normalise given entities and queries, as TuckER; needs reciprocal",
+        json_schema_extra=in_equation("q = BN(BN(e_g)^T M_k)"),
     )
     init: Literal["normal", "uniform"] = Field("normal", description="of embeddings and core")
-    init_scale: float = Field(0.3, gt=0, description="scale of the initial embeddings")
+    init_scale: float = Field(
+        0.3,
+        gt=0,
+        description="scale of the initial embeddings",
+        json_schema_extra=in_equation(
+            "std e = init_scale / sqrt(d_e), std r = init_scale, std g = 1 / sqrt(d_e d_r)"
+        ),
+    )
 
     @field_validator("name")
     @classmethod
@@ -88,38 +116,57 @@ class TrainSettings(Settings):
         ge=1,
         description="pseudo-negatives for each side of a triple, without replacement; at most all "
         "other entities",
+        json_schema_extra=in_equation(
+            "- log softmax(s_bn : n in {a} + J)[a], J drawn for b, negatives = number of J"
+        ),
     )
     sampled_epochs: int = Field(
         0,
         ge=0,
         description="one_vs_all, k_vs_all: in so many first epochs `negatives` in place of all",
+        json_schema_extra=in_equation(
+            "w_b mean_A (log(exp s_ba + N / negatives sum_C exp s_bn) - s_ba)"
+        ),
     )
     sampled_weights: Literal["all", "own"] = Field(
         "all",
         description="one_vs_all, k_vs_all: whether `negatives` of sampled epochs count as all "
         "entities together, or each as itself",
+        json_schema_extra=in_equation("own: the same without N / negatives"),
     )
     shared_negatives: bool = Field(False, description="the same negatives for a whole batch")
     loss: Literal["softmax", "binary"] = Field("softmax", description="cross-entropy over entities")
-    label_smoothing: Rate = Field(0.0, description="one_vs_all, k_vs_all: share spread evenly")
+    label_smoothing: Rate = Field(
+        0.0,
+        description="one_vs_all, k_vs_all: share spread evenly",
+        json_schema_extra=in_equation("y_bn = (1 - c) [n in A_b] / n_b + c / N"),
+    )
     answer_exponent: float = Field(
         0.0,
         ge=0.0,
         le=2.0,
         description="k_vs_all: a question with n answers counts n to this power; "
         "with 1 all triples count the same",
+        json_schema_extra=in_equation("w_b = n_b^a / (B mean n^a)"),
     )
     answers_at_once: int | None = Field(
         None,
         ge=1,
         description="k_vs_all: ask a question with more answers several times, with so many each",
+        json_schema_extra=in_equation("n_b <= m"),
     )
     answer_weights: Literal["alike", "frequency"] = Field(
         "alike",
         description="negative_sampling, one_vs_all: whether frequent answers count more",
+        json_schema_extra=in_equation(
+            "frequency: w_b = 0.9 n_a / n_max + 0.1, scaled to a mean of 1"
+        ),
     )
     relation_prediction: float = Field(
-        0.0, ge=0.0, description="weight of predicting the relation of a triple"
+        0.0,
+        ge=0.0,
+        description="weight of predicting the relation of a triple",
+        json_schema_extra=in_equation("- w log softmax((G x_1 e_i x_2 e_j) R^T)[k]"),
     )
     score_megabytes: int = Field(
         256, ge=1, description="one_vs_all, k_vs_all: how large a block of scores may be"
@@ -128,45 +175,111 @@ class TrainSettings(Settings):
         "float32",
         description="of queries and entities; bfloat16 is faster where processors know it",
     )
-    optimizer: Literal["adagrad", "adam"] = Field("adagrad")
-    learning_rate: float = Field(0.1, gt=0, description="of the optimiser")
+    optimizer: Literal["adagrad", "adam"] = Field("adagrad", description="who makes a step")
+    learning_rate: float = Field(
+        0.1,
+        gt=0,
+        description="of the optimiser",
+        json_schema_extra=in_equation("adagrad: x <- x - rate g / sqrt(sum of g^2)"),
+    )
     warm_up_epochs: float = Field(
-        0.0, ge=0.0, description="over which the learning rate rises from 0"
+        0.0,
+        ge=0.0,
+        description="over which the learning rate rises from 0",
+        json_schema_extra=in_equation("rate <- rate epoch / warm_up_epochs"),
     )
     schedule: Literal["constant", "exponential", "plateau"] = Field(
         "constant",
         description="exponential: times `decay` after every epoch; plateau: times `decay` after "
         "`plateau_patience` epochs without a better validation MRR",
     )
-    decay: float = Field(0.95, gt=0.0, le=1.0, description="factor of the schedule")
+    decay: float = Field(
+        0.95,
+        gt=0.0,
+        le=1.0,
+        description="factor of the schedule",
+        json_schema_extra=in_equation("rate <- decay rate"),
+    )
     plateau_patience: int = Field(3, ge=1, description="epochs, see `schedule`")
     averaged_epochs: float = Field(
         0.0,
         ge=0.0,
         description="judge and keep the mean of the weights over about so many epochs; 0: the last",
+        json_schema_extra=in_equation("mean of x over the last steps"),
     )
-    entity_dropout: Rate = Field(0.3, description="dropout on entity embeddings")
-    given_dropout: Rate = Field(0.0, description="dropout on the given entity of a question")
-    relation_dropout: Rate = Field(0.0, description="dropout on relation embeddings")
-    mixing_dropout: Rate = Field(0.2, description="dropout on mixing matrices")
-    query_dropout: Rate = Field(0.0, description="dropout on queries")
-    weight_decay: float = Field(0.0, ge=0, description="L2 penalty added to every gradient")
+    entity_dropout: Rate = Field(
+        0.3,
+        description="dropout on entity embeddings",
+        json_schema_extra=in_equation(
+            "e_n <- e_n z / (1 - p), P(z = 1) = 1 - p for each coordinate"
+        ),
+    )
+    given_dropout: Rate = Field(
+        0.0,
+        description="dropout on the given entity of a question",
+        json_schema_extra=in_equation("e_g <- e_g z / (1 - p)"),
+    )
+    relation_dropout: Rate = Field(
+        0.0,
+        description="dropout on relation embeddings",
+        json_schema_extra=in_equation("r_k <- r_k z / (1 - p)"),
+    )
+    mixing_dropout: Rate = Field(
+        0.2,
+        description="dropout on mixing matrices",
+        json_schema_extra=in_equation("M_k <- M_k z / (1 - p)"),
+    )
+    query_dropout: Rate = Field(
+        0.0,
+        description="dropout on queries",
+        json_schema_extra=in_equation("q_b <- q_b z / (1 - p)"),
+    )
+    weight_decay: float = Field(
+        0.0,
+        ge=0,
+        description="L2 penalty added to every gradient",
+        json_schema_extra=in_equation("g <- g + weight_decay x"),
+    )
     regularizer: str = Field(
         "none", description="on the factors of a batch, weighted by how often they occur"
     )
-    regularizer_weight: float = Field(0.0, ge=0.0, description="of the regularizer")
-    regularizer_power: float = Field(2.0, ge=1.0, le=4.0, description="p of lp and ivr")
+    regularizer_weight: float = Field(
+        0.0,
+        ge=0.0,
+        description="of the regularizer",
+        json_schema_extra=in_equation(
+            "lp: c sum_b w_b (sum |e_g|^p + sum |r_k|^p + mean_A sum |e_a|^p); "
+            "dura: c sum_b w_b (||q_b||^2 + mean_A ||e_a||^2)"
+        ),
+    )
+    regularizer_power: float = Field(
+        2.0,
+        ge=1.0,
+        le=4.0,
+        description="p of lp and ivr",
+        json_schema_extra=in_equation("p of lp and ivr"),
+    )
     regularizer_intermediate: float = Field(
-        1.0, ge=0.0, description="v of ivr: how much queries and mixing matrices count"
+        1.0,
+        ge=0.0,
+        description="v of ivr: how much queries and mixing matrices count",
+        json_schema_extra=in_equation(
+            "ivr: c sum_b w_b (||e_g||^p + ||r_k||^p + mean_A ||e_a||^p + "
+            "v (||q_b||^p + ||M_k||^p))"
+        ),
     )
     orthogonality: float = Field(
-        0.0, ge=0.0, description="weight of holding mixing matrices near orthogonal ones"
+        0.0,
+        ge=0.0,
+        description="weight of holding mixing matrices near orthogonal ones",
+        json_schema_extra=in_equation("c mean_b ||M_k^T M_k - I||^2"),
     )
     patience: int = Field(10, ge=1, description="epochs without a better validation MRR")
     max_density: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
         None,
         description="early stopping counts epochs with at most this core density only; by default "
         "a core that learns which entries exist is waited for until it is sparse",
+        json_schema_extra=in_equation("nnz(G) / (d_e^2 d_r)"),
     )
     validate_every: int | None = Field(
         None, ge=1, description="epochs between validations; by default chosen from sizes"

@@ -23,7 +23,13 @@ from reltucker.model.initial import Draw
 class BlockOptions(CoreOptions):
     """What a block core can be told."""
 
-    blocks: int = Field(2, ge=1, le=10_000, description="B; d_e and d_r are multiples of it")
+    blocks: int = Field(
+        2,
+        ge=1,
+        le=10_000,
+        description="B; d_e and d_r are multiples of it",
+        json_schema_extra={"equation": "M_k = diag(M_k1, ..., M_kB), M_kb = G_b x_3 r_kb"},
+    )
 
 
 class BlockCore(Core):

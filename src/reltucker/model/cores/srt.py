@@ -21,15 +21,53 @@ from reltucker.model.initial import Draw
 class GateOptions(CoreOptions):
     """What SRT can be told; the defaults are the paper's."""
 
-    l0_weight: float = Field(0.1, ge=0, description="lambda of the L0 penalty")
-    warm_up_epochs: int = Field(25, ge=0, description="epochs without the penalty")
-    temperature: float = Field(2 / 3, gt=0, description="of the gates")
-    stretch_low: float = Field(-0.1, lt=0, description="lower end of a gate")
-    stretch_high: float = Field(1.1, gt=1, description="upper end of a gate")
-    location_mean: float = Field(3.0, description="of the initial locations")
-    location_deviation: float = Field(1.0, ge=0, description="of the initial locations")
+    l0_weight: float = Field(
+        0.1,
+        ge=0,
+        description="lambda of the L0 penalty",
+        json_schema_extra={"equation": "lambda / S sum_ijl P(z_ijl > 0), S batches in an epoch"},
+    )
+    warm_up_epochs: int = Field(
+        25,
+        ge=0,
+        description="epochs without the penalty",
+        json_schema_extra={"equation": "lambda = 0"},
+    )
+    temperature: float = Field(
+        2 / 3,
+        gt=0,
+        description="of the gates",
+        json_schema_extra={"equation": "beta: s = sigmoid((log u - log(1 - u) + a) / beta)"},
+    )
+    stretch_low: float = Field(
+        -0.1,
+        lt=0,
+        description="lower end of a gate",
+        json_schema_extra={"equation": "gamma: z = min(1, max(0, s (zeta - gamma) + gamma))"},
+    )
+    stretch_high: float = Field(
+        1.1,
+        gt=1,
+        description="upper end of a gate",
+        json_schema_extra={"equation": "zeta, as above"},
+    )
+    location_mean: float = Field(
+        3.0,
+        description="of the initial locations",
+        json_schema_extra={"equation": "a ~ N(mean, deviation^2)"},
+    )
+    location_deviation: float = Field(
+        1.0,
+        ge=0,
+        description="of the initial locations",
+        json_schema_extra={"equation": "as above"},
+    )
     retire_below: float = Field(
-        0.05, ge=0.0, lt=1.0, description="P(gate > 0) below which an entry may be retired"
+        0.05,
+        ge=0.0,
+        lt=1.0,
+        description="P(gate > 0) below which an entry may be retired",
+        json_schema_extra={"equation": "P(z > 0) = sigmoid(a - beta log(-gamma / zeta))"},
     )
     sparse_below: float = Field(
         0.02, ge=0.0, le=1.0, description="share of entries below which the core is held sparse"
