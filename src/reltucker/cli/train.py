@@ -11,7 +11,12 @@ from reltucker.cli.processes import launched
 
 def command(
     graph_or_recipe: Annotated[
-        str, Argument(metavar="GRAPH_OR_RECIPE", help=f"{options.GRAPH}, or a recipe (.toml)")
+        str,
+        Argument(
+            metavar="GRAPH_OR_RECIPE",
+            help=f"{options.GRAPH}, or a recipe: a file (.toml), or a name such as "
+            "best/wn18rr-rescal-256",
+        ),
     ],
     preset: options.Preset = None,
     graph: options.OtherGraph = None,
@@ -68,6 +73,9 @@ def command(
     What a recipe file, an option or --set does not set is chosen by a preset: good within minutes,
     best within hours, fast within a minute, paper by the paper's protocol. The full recipe is
     written into the run folder. `reltucker resume RUN` goes on with a run that was stopped.
+
+    Recipes that come with the program are known by name: `reltucker train best/` lists them all,
+    and docs/results.md tells what they reach.
 
     With --from, names that the other run has trained keep their embeddings, and its core is taken
     over; the graph holds all triples to train on, former ones as well as new ones.

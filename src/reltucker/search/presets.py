@@ -8,7 +8,6 @@ choices are in docs/results.md.
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from reltucker.choices import PresetName
@@ -16,7 +15,7 @@ from reltucker.errors import RecipeError
 from reltucker.graph import KnowledgeGraph
 from reltucker.model import CORES
 from reltucker.search.graph_sizes import GraphSizes
-from reltucker.training import Recipe, TrainSettings
+from reltucker.training import Recipe, TrainSettings, names_recipe, recipe_file
 from reltucker.training.objectives import OBJECTIVES, REGULARIZERS, Objective
 
 DEFAULT_PRESET: PresetName = "good"
@@ -287,24 +286,23 @@ def graph_and_recipe(
     graph: str | None = None,
     base: Recipe | None = None,
 ) -> tuple[str, Recipe]:
-    """What `train` was given: a graph, or a recipe file and perhaps another graph than its own.
+    """What `train` was given: a graph, or a recipe and perhaps another graph than its own. A recipe
+    is a file, or the name of one that comes with the program.
 
     Paths in a recipe file are looked for beside it first, then in the working directory. Without a
     file the preset is `good`, or `base` has all settings; a file that names none keeps to the
     defaults.
     """
-    path = Path(argument)
-    if path.suffix.lower() != ".toml":
+    if not names_recipe(argument):
         if graph is not None:
-            raise RecipeError(
-                f"--graph {graph}: it is for a recipe file, and {argument} is a graph"
-            )
+            raise RecipeError(f"--graph {graph}: it is for a recipe, and {argument} is a graph")
         if base is None:
             base = Recipe.preset(preset or DEFAULT_PRESET)
         elif preset is not None:
             base = base.by_preset(preset)
         recipe = base.on(argument)
     else:
+        path = recipe_file(argument)
         recipe = Recipe.load(path).with_paths_beside(path.parent)
         if graph is not None:
             recipe = recipe.on(graph)
@@ -312,5 +310,7 @@ def graph_and_recipe(
             recipe = recipe.by_preset(preset)
     recipe = recipe.with_values(values, "option").changed(assignments, "--set")
     if recipe.graph.source is None:
-        raise RecipeError(f"{path}: graph.source is missing; name a catalog entry, file or folder")
+        raise RecipeError(
+            f"{argument}: graph.source is missing; name a catalog entry, file or folder"
+        )
     return recipe.graph.source, recipe

@@ -21,7 +21,7 @@ from reltucker.search.parameter import (
     grid_values,
 )
 from reltucker.search.regions import Region, RegionTable, Section, flat, regions_of_model
-from reltucker.training import Recipe
+from reltucker.training import Recipe, names_recipe, recipe_file
 
 SHIPPED = Path(__file__).parent / "spaces"
 PAPER_GRAPHS = ("fb15k-237", "wn18rr")
@@ -171,19 +171,19 @@ def recipe_and_space(
 ) -> tuple[Recipe, Space]:
     """The base recipe and the space. A setting that an option gives is not searched.
 
-    `argument` is a graph, or a recipe file (.toml), perhaps with a space, whose graph `graph` may
-    replace; `space` names a shipped space or another file, of which only the space is taken. By
+    `argument` is a graph, or a recipe, by file or name, perhaps with a space, whose graph `graph`
+    may replace; `space` names a shipped space or another file, of which only the space is taken. By
     default that is the space of the file, else the paper's grid where the paper's sampler meets one
     of its graphs, else `default`. Samplers that know no regions, and recipe files, whose settings
     the regions would replace, take `simple`; so does a model that has no region.
     """
     recipe, found = Recipe().with_values({"graph.source": argument}), None
-    is_file = Path(argument).suffix.lower() == ".toml"
+    is_file = names_recipe(argument)
     if is_file:
-        recipe, found = Space.load(Path(argument))
+        recipe, found = Space.load(recipe_file(argument))
         recipe = recipe if graph is None else recipe.on(graph)
     elif graph is not None:
-        raise RecipeError(f"--graph {graph}: it is for a file (.toml), and {argument} is a graph")
+        raise RecipeError(f"--graph {graph}: it is for a recipe, and {argument} is a graph")
     recipe = recipe.with_values(dict(values), "option").changed(assignments, "--set")
     if recipe.graph.source is None:
         raise RecipeError(

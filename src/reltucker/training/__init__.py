@@ -5,6 +5,7 @@ from reltucker.training.loop import Enough, Training, Watcher
 from reltucker.training.merging import merge_runs
 from reltucker.training.objectives.rows import RowObjective
 from reltucker.training.recipe import Recipe
+from reltucker.training.recipe_files import names_recipe, recipe_file, recipe_names
 from reltucker.training.run_folder import BEST, CHECKPOINT, RESULT, START, RunFolder
 from reltucker.training.settings import GraphSettings, ModelSettings, TrainSettings
 from reltucker.training.setup import build_model, check, choose_device, settled, trained_model
@@ -36,7 +37,10 @@ __all__ = [
     "epoch_seconds",
     "fold_in",
     "merge_runs",
+    "names_recipe",
     "ranking_seconds",
+    "recipe_file",
+    "recipe_names",
     "save_start",
     "score_spread",
     "settled",

@@ -15,6 +15,7 @@ from reltucker.errors import RecipeError
 from reltucker.model import CORES
 from reltucker.report.notebook import card
 from reltucker.training.objectives import OBJECTIVES, REGULARIZERS
+from reltucker.training.recipe_files import recipe_file
 from reltucker.training.settings import (
     GraphSettings,
     ModelSettings,
@@ -93,9 +94,10 @@ class Recipe(Settings):
     @classmethod
     @checked()
     def load(cls, path: Path | str, *, of_run: bool = False) -> Self:
-        """A recipe from a TOML file; in that `of_run`, settings that no longer exist are passed
-        over, so that what was trained with them can still be used."""
-        path = Path(path)
+        """A recipe from a TOML file, or by the name of one that comes with the program, such as
+        best/wn18rr-rescal-256. In that `of_run`, settings that no longer exist are passed over, so
+        that what was trained with them can still be used."""
+        path = Path(path) if of_run else recipe_file(path)
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
             if of_run:
