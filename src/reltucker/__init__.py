@@ -4,7 +4,7 @@ from reltucker import load_graph, open_run, train
 
 run = train(load_graph("triples.tsv"))
 run.evaluate().frame()
-run.predict("Alma Berger", "mother")
+run.predict("Alma Bauer", "mother")
 """
 
 from importlib import import_module

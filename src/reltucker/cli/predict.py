@@ -75,7 +75,7 @@ def command(
     standard error, and with --json also in place of their answers, by their `error`; the others are
     answered, and the exit code is 3.
 
-    Example: reltucker predict runs/mine 'Alma Berger' born_in '?' --top 5
+    Example: reltucker predict runs/mine 'Alma Bauer' born_in '?' --top 5
     """
     from polars import Series, UInt32
 

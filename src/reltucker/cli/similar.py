@@ -41,7 +41,7 @@ def command(
     Entities are alike that give the same scores to everything; relations, that hold for the same
     pairs. --relations finds symmetric relations, inverses, and sums as parent = mother + father.
 
-    Example: reltucker similar runs/mine 'Alma Berger' --top 5
+    Example: reltucker similar runs/mine 'Alma Bauer' --top 5
     """
     from reltucker.run import open_run
 

@@ -24,7 +24,7 @@ def command(
     rest as one number. A known fact supports the triple by as much as the score would fall if the
     embedding of its entity were fitted without the fact.
 
-    Example: reltucker why runs/mine 'Alma Berger' mother 'Ida Berger' --top 5
+    Example: reltucker why runs/mine 'Alma Bauer' mother 'Rosa Lindgren' --top 5
     """
     from reltucker.report import Column, Table
     from reltucker.run import open_run

@@ -1,7 +1,7 @@
 """The built-in graph: invented families over five generations, their towns, work and languages.
 
 A triple (subject, relation, object) reads "the subject's relation is the object":
-(Alma Berger, mother, Ida Berger) says that Ida is Alma's mother. The kinship relations follow
+(Alma Bauer, mother, Rosa Lindgren) says that Rosa is Alma's mother. The kinship relations follow
 from the family tree without exception:
 
 - parent(i, j) if and only if mother(i, j) or father(i, j); child is its inverse;
