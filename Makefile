@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test clean
+.PHONY: demo test clean release-check
 
 demo: $(VENV)/.installed
 	@$(BIN)/reltucker demo
@@ -13,6 +13,22 @@ test: $(VENV)/.installed-dev $(VENV)/.browser
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+
+# What is released works without the repository: a wheel in a fresh environment, an empty folder.
+release-check: $(VENV)/.installed-release
+	@set -e; new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; unset PYTHONPATH; \
+	echo "building sdist and wheel"; \
+	$(BIN)/python -m build --outdir "$$new/dist" . >"$$new/log" 2>&1 || { cat "$$new/log"; exit 1; }; \
+	$(BIN)/python -m twine check --strict "$$new"/dist/*; \
+	echo "installing the wheel in a fresh environment (takes a few minutes)"; \
+	$(BIN)/python -m venv "$$new/venv"; wheel=$$(ls "$$new"/dist/*.whl); \
+	"$$new/venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$wheel[serve]"; \
+	mkdir "$$new/empty"; cd "$$new/empty"; PATH="$$new/venv/bin:$$PATH"; \
+	version=$$(basename "$$wheel" | cut -d- -f2); \
+	test "$$(reltucker --version)" = "reltucker $$version"; \
+	reltucker train best/wn18rr-complex-500 --graph families --show-recipe >/dev/null; \
+	reltucker demo; \
+	echo "reltucker $$version can be released"
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -31,6 +47,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "installing the test tools"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-release: $(VENV)/.installed
+	@echo "installing what builds and checks a release"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
 	@touch $@
 
 # Tests of the page run in a browser, and are skipped with a reason where there is none.
