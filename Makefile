@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test clean release-check
+.PHONY: demo test docs clean release-check
 
 demo: $(VENV)/.installed
 	@$(BIN)/reltucker demo
@@ -30,6 +30,11 @@ release-check: $(VENV)/.installed-release
 	reltucker demo; \
 	echo "reltucker $$version can be released"
 
+# The site, in site/; what it tells of the program is made from the program.
+docs: $(VENV)/.installed-docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "wrote site/index.html"
+
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "reltucker needs Python 3.11 or later, and '$(PYTHON)' is older or missing;" \
@@ -54,6 +59,11 @@ $(VENV)/.installed-release: $(VENV)/.installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[release]'
 	@touch $@
 
+$(VENV)/.installed-docs: $(VENV)/.installed
+	@echo "installing the tools of the site"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
 # Tests of the page run in a browser, and are skipped with a reason where there is none.
 $(VENV)/.browser: | $(VENV)/bin/python
 	@command -v chromium >/dev/null || echo "installing chromium for the tests of the page"
@@ -63,4 +73,4 @@ $(VENV)/.browser: | $(VENV)/bin/python
 	@touch $@
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site
