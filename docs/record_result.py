@@ -1,4 +1,4 @@
-"""Keep the figures of a run for docs/results.md; no triples and no weights are among them.
+"""Keep the figures of a run for the pages of results; no triples and no weights are among them.
 
 python docs/record_result.py RUN recipes/best/NAME.toml   to docs/results/best/NAME.json
 python docs/record_result.py RUN best/NAME                of `reltucker merge`: likewise, with
