@@ -382,3 +382,34 @@ def test_the_table_of_small_sparse_cores_is_that_of_its_file() -> None:
         figures = f"{row['core_density']:.1%} | {row['best_epoch']} of {row['epochs']}"
         mrr = row["test"]["seen"]["mrr"]
         assert f"| {row['graph']} | {row['preset']} | {figures} | {mrr:.3f} |" in told
+
+
+def test_the_figures_of_the_readme_are_those_of_the_result_files() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    def mrr(name: str) -> str:
+        path = ROOT / "docs" / "results" / "best" / f"{name}.json"
+        return f"{100 * json.loads(path.read_text())['test']['standard']['mrr']:.1f}"
+
+    one = f"{mrr('fb15k-237-complex-2000')} MRR on FB15K-237 and {mrr('wn18rr-rescal-256')} on"
+    merged = f"{mrr('fb15k-237-merged')} and {mrr('wn18rr-merged')} with a merged one"
+    assert one in text
+    assert merged in text
+    measured = json.loads((ROOT / "benchmarks/results/epochs-and-ranking.json").read_text())
+    times = {
+        name: found["pykeen"]["seconds_per_epoch"] / found["seconds_per_epoch"]
+        for name, found in measured["epochs"].items()
+    }
+    assert f"takes 1/{times['drt 100/237']:.0f} of the time" in text
+    assert f"one of ComplEx 200 1/{times['complex 200']:.0f}," in text
+    ranking = measured["ranking"]
+    assert f"a full ranking 1/{ranking['pykeen']['seconds'] / ranking['seconds']:.0f} " in text
+    cores = ROOT / "src" / "reltucker" / "model" / "cores"
+    lines = [len((cores / f"{n}.py").read_text().splitlines()) for n in ("distmult", "complex")]
+    assert f"DistMult is a file of {lines[0]} lines, ComplEx of {lines[1]}," in text
+
+
+def test_links_of_the_readme_exist() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert target.startswith("http") or (ROOT / target).exists(), target
