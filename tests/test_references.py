@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import reltucker
+from reltucker.graph.catalog import ENTRIES
 from reltucker.model import CORES
 from reltucker.training.objectives import OBJECTIVES, REGULARIZERS
 
@@ -17,9 +18,10 @@ METHODS = (
     *("adagrad", "adam", "model.reciprocal", "model.batch_norm", "train.label_smoothing"),
     *("train.relation_prediction", "train.orthogonality", "train.averaged_epochs"),
 )
+NAMES = {*CORES, *OBJECTIVES, *REGULARIZERS, *METHODS, *ENTRIES} - {"none", "families"}
 
 
-@pytest.mark.parametrize("name", [*CORES, *OBJECTIVES, *(REGULARIZERS.keys() - {"none"}), *METHODS])
+@pytest.mark.parametrize("name", sorted(NAMES))
 def test_it_has_an_entry(name: str) -> None:
     assert f"`{name}`" in PAGE
 
