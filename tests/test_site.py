@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,3 +56,21 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
         if 'rel="canonical"' not in match
     }
     assert not found
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium")
+def test_search_works_from_a_folder_without_network(site: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        page = browser.new_context(offline=True).new_page()
+        page.goto((site / "index.html").as_uri())
+        page.wait_for_selector(".md-search", state="visible")
+        page.keyboard.press("/")
+        page.keyboard.type("calibrate")
+        page.wait_for_selector(".md-search-result__item")
+        assert "calibrate" in page.inner_text(".md-search-result__list")
+        browser.close()
