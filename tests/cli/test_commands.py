@@ -391,7 +391,7 @@ def test_data_commands(folder: Path) -> None:
     names = [
         entry["name"] for entry in json.loads(run("data", "list", "--json", cwd=folder).stdout)
     ]
-    assert names == ["families", "fb15k-237", "wn18rr"]
+    assert names[:3] == ["families", "fb15k-237", "wn18rr"]
     assert "on this machine" in run("data", "list", cwd=folder).stdout
     description = json.loads(run("data", "describe", "families", "--json", cwd=folder).stdout)
     assert description["entities"] == 442

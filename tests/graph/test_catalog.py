@@ -8,7 +8,6 @@ import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +20,7 @@ from reltucker.graph import describe_graph, load_graph
 from reltucker.graph.catalog import (
     ENTRIES,
     CatalogEntry,
+    PublishedFile,
     Statistics,
     cache_folder,
     fetch,
@@ -78,7 +78,9 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
         (folder / "Tiny.tar.gz").write_bytes(content)
         digest = hashlib.sha256(content).hexdigest()
         url = "http://127.0.0.1:9/Tiny.tar.gz"
-        entry = CatalogEntry("tiny", "a test graph", url, digest, STATISTICS)
+        file = PublishedFile(url=url, sha256=digest)
+        counts = STATISTICS._asdict()
+        entry = CatalogEntry(name="tiny", summary="a test graph", files=(file,), counts=counts)
         monkeypatch.setitem(ENTRIES, "tiny", entry)
         return folder
 
@@ -86,7 +88,9 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
 
 
 def change(monkeypatch: pytest.MonkeyPatch, **values: object) -> None:
-    monkeypatch.setitem(ENTRIES, "tiny", replace(ENTRIES["tiny"], **values))
+    """Change the one file of the entry `tiny`."""
+    file = ENTRIES["tiny"].files[0].model_copy(update=values)
+    monkeypatch.setitem(ENTRIES, "tiny", ENTRIES["tiny"].model_copy(update={"files": (file,)}))
 
 
 def assert_refused(folder: Path, cache: Path, message: str) -> str:
@@ -101,9 +105,10 @@ def assert_refused(folder: Path, cache: Path, message: str) -> str:
 
 
 def test_catalog_lists_built_in_and_published() -> None:
-    assert list(ENTRIES) == ["families", "fb15k-237", "wn18rr"]
-    assert [entry.is_available for entry in ENTRIES.values()] == [True, False, False]
-    assert ENTRIES["fb15k-237"].file_name == "FB15k-237.tar.gz"
+    assert list(ENTRIES)[:3] == ["families", "fb15k-237", "wn18rr"]
+    available = [name for name, entry in ENTRIES.items() if entry.is_available]
+    assert available == ["families"]
+    assert ENTRIES["fb15k-237"].files[0].file_name == "FB15k-237.tar.gz"
     assert ENTRIES["fb15k-237"].labels_name == "FB15k-237.labels.tsv"
 
 
@@ -178,7 +183,9 @@ def test_checksum_that_differs_names_both_sums(publish: Publish, cache: Path) ->
 
 def test_other_statistics(publish: Publish, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = publish(packed(splits()))
-    change(monkeypatch, statistics=STATISTICS._replace(entities=5, seen_test=2))
+    counts = STATISTICS._replace(entities=5, seen_test=2)._asdict()
+    changed = ENTRIES["tiny"].model_copy(update={"counts": counts})
+    monkeypatch.setitem(ENTRIES, "tiny", changed)
     message = assert_refused(source, cache, "entities is 4 instead of 5, seen_test is 1 instead of")
     assert "relations" not in message
 
@@ -382,10 +389,10 @@ DATASETS = Path(
 @pytest.mark.datasets
 @pytest.mark.parametrize("name", ["fb15k-237", "wn18rr"])
 def test_published_graphs(name: str) -> None:
-    entry, expected = ENTRIES[name], ENTRIES[name].statistics
-    assert expected is not None
-    if not (DATASETS / entry.file_name).is_file():
-        pytest.skip(f"{entry.file_name} is not in {DATASETS}; RELTUCKER_DATASETS names a folder")
+    entry, expected = ENTRIES[name], Statistics(**ENTRIES[name].counts)
+    file_name = entry.files[0].file_name
+    if not (DATASETS / file_name).is_file():
+        pytest.skip(f"{file_name} is not in {DATASETS}; RELTUCKER_DATASETS names a folder")
     fetch(name, source_folder=DATASETS)
     graph = load_graph(name)
     assert Statistics.of(graph) == expected

@@ -26,11 +26,33 @@ def list_(json: options.Json = False) -> None:
     from reltucker.report import Column, Table
 
     rows: list[dict[str, Any]] = [
-        {"name": entry.name, "available": entry.is_available, "summary": entry.summary}
+        {
+            "name": entry.name,
+            "available": entry.is_available,
+            "summary": entry.summary,
+            "entities": entry.counts.get("entities"),
+            "relations": entry.counts.get("relations"),
+            "triples": entry.triples,
+            "counts": entry.counts,
+            "verified": entry.is_verified,
+            "licence": entry.licence,
+            "paper": entry.paper,
+            "warning": entry.warning,
+            "refused": entry.refused,
+            "files": [file.model_dump(include={"url", "sha256"}) for file in entry.files],
+        }
         for entry in ENTRIES.values()
     ]
-    headers = {"name": "name", "on this machine": "available", "summary": "summary"}
-    output.show(json, rows, Table("", [Column(*column) for column in headers.items()], rows))
+    columns = [
+        Column("name", "name"),
+        Column("on this machine", "available"),
+        Column("entities", "entities", ",d", spare=2),
+        Column("relations", "relations", ",d", spare=3),
+        Column("triples", "triples", ",d", spare=1),
+        Column("summary", "summary"),
+    ]
+    notes = [note for row in rows if (note := row["warning"] or row["refused"])]
+    output.show(json, rows, Table("", columns, rows), *notes)
 
 
 @app.command("fetch")
@@ -38,20 +60,40 @@ def fetch_(
     name: Annotated[str, Argument(metavar="NAME", help="A name of the catalog")],
     source_folder: Annotated[
         Path | None,
-        Option("--from", help="Take the archive from this folder", show_default="the network"),
+        Option("--from", help="Take the files from this folder", show_default="the network"),
+    ] = None,
+    sha256: Annotated[
+        list[str] | None,
+        Option(
+            metavar="[FILE=]HEX",
+            help="The checksum that a file must have; may be repeated",
+            show_default="as published, or as it came first",
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Fetch a graph of the catalog into the cache folder.
 
-    The variable RELTUCKER_HOME names another cache folder.
+    The variable RELTUCKER_HOME names another cache folder. Where no checksum of a file is known,
+    the one of what came first is shown and kept, and a later file that differs is refused.
 
     Example: reltucker data fetch fb15k-237
     """
-    from reltucker.graph.catalog import fetch
+    from reltucker.graph.catalog import ENTRIES, fetch
 
-    folder = fetch(name, source_folder=source_folder, progress=sys.stderr.isatty())
-    output.show(json, {"name": name, "folder": str(folder)}, f"{name} is in {folder}")
+    progress = sys.stderr.isatty()
+    folder = fetch(name, source_folder=source_folder, sha256=sha256 or (), progress=progress)
+    document: dict[str, Any] = {"name": name, "folder": str(folder)}
+    lines = [f"{name} is in {folder}"]
+    if unverified := ENTRIES[name].unverified():
+        document |= {"unverified": unverified, "pins": str(ENTRIES[name].pins_path)}
+        lines += [
+            "no checksum is known for these files; compare what came with what others have, and "
+            "pin it elsewhere by --sha256 FILE=HEX:",
+            *(f"  {digest}  {file}" for file, digest in unverified.items()),
+            f"they are kept in {ENTRIES[name].pins_path}, and a file that differs is refused",
+        ]
+    output.show(json, document, *lines)
 
 
 @app.command("describe")

@@ -8,7 +8,7 @@ from pathlib import Path
 from reltucker.arguments import checked
 from reltucker.errors import GraphError
 from reltucker.graph.building import build_graph
-from reltucker.graph.catalog import ENTRIES, suggestion
+from reltucker.graph.catalog import ENTRIES, located, suggestion
 from reltucker.graph.extending import keep_splits
 from reltucker.graph.families import families
 from reltucker.graph.knowledge_graph import KnowledgeGraph
@@ -78,11 +78,7 @@ def load_graph(
 def locate(source: str | PathLike[str]) -> tuple[Path, str]:
     """The file or folder of a path or of a name of the catalog, and what its graph is called."""
     if isinstance(source, str) and source in ENTRIES:
-        if not ENTRIES[source].is_available:
-            raise GraphError(
-                f"{source} is not on this machine yet; run: reltucker data fetch {source}"
-            )
-        return ENTRIES[source].folder, source
+        return located(source), source
     path = Path(source)
     if not os.path.exists(path):
         raise GraphError(
