@@ -423,6 +423,7 @@ SPLIT_TEXTS = split_files("{}.txt")
         (b"<html>not found</html>", "is damaged and cannot be unpacked"),
         (packed({**SPLIT_TEXTS, "README": bytes(1 << 20)}), "unpacks to more than 65,536 bytes"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",  # archives hold a time
 )
 def test_archives_that_are_refused(archive: bytes, message: str, serve: Serve, cache: Path) -> None:
     source = serve("yago3-10", {"YAGO3-10.tar.gz": archive})
