@@ -4,6 +4,7 @@ import argparse
 import base64
 import io
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -54,17 +55,26 @@ def executed(path: Path) -> Any:
     for cell in notebook.cells:
         cell.metadata.clear()
         for output in cell.get("outputs", ()):
+            if "text" in output:
+                output.text = plain(output.text)
             if picture := output.get("data", {}).get("image/png"):
                 output.data["image/png"] = small(picture)
     return notebook
 
 
+def plain(text: str) -> str:
+    """What a command has printed, without marks for a terminal, progress and trailing spaces."""
+    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).split("\n")
+    shown = [line.rstrip().rpartition("\r")[2] for line in lines]
+    return "\n".join(line.rstrip() for line in shown if "━━" not in line)
+
+
 def small(picture: str) -> str:
-    """A PNG in base64, on white, with 128 colours: a tenth of the bytes."""
+    """A PNG in base64, on white, with 256 colours: a fraction of the bytes."""
     found = Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGBA")
     flat = Image.alpha_composite(Image.new("RGBA", found.size, "white"), found).convert("RGB")
     kept = io.BytesIO()
-    flat.quantize(128).save(kept, "PNG", optimize=True)
+    flat.quantize(256).save(kept, "PNG", optimize=True)
     return base64.b64encode(kept.getvalue()).decode()
 
 
