@@ -153,7 +153,7 @@ def test_one_asks_by_keyboard_goes_on_and_comes_back(browser: Any, address: str,
     page = visit.page
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     visit.field("Subject").fill("e2")
-    page.wait_for_selector("[role=option]")
+    page.wait_for_selector("[role=listbox]:not([aria-busy]) [role=option]")
     page.keyboard.press("ArrowDown")
     marked = page.locator("[role=option][aria-selected=true]")
     active = visit.field("Subject").get_attribute("aria-activedescendant")

@@ -57,6 +57,8 @@ export class NameField {
 
   #typed(wait = WAIT) {
     clearTimeout(this.timer);
+    this.request?.abort(); // an answer to what stood there before is too late
+    this.list.setAttribute("aria-busy", "true");
     this.timer = setTimeout(() => this.#ask(), wait);
   }
 
@@ -72,11 +74,12 @@ export class NameField {
     } catch (error) {
       if (!signal.aborted) this.message.textContent = error.message;
     }
+    if (!signal.aborted) this.list.removeAttribute("aria-busy");
   }
 
   #open(options) {
+    const marked = this.options[this.active]?.name; // stays marked where it is proposed again
     this.options = options;
-    this.active = -1;
     this.list.replaceChildren(...options.map((option, place) =>
       make("li", {
         id: `${this.list.id}-${place}`, role: "option", "aria-selected": "false",
@@ -87,7 +90,7 @@ export class NameField {
       make("span", { class: "quiet" }, count(option.count, "fact")))));
     this.list.hidden = !options.length;
     this.input.setAttribute("aria-expanded", String(options.length > 0));
-    this.input.removeAttribute("aria-activedescendant");
+    this.#mark(options.findIndex((option) => option.name === marked));
     this.message.textContent = options.length ? "" : "No name begins like this.";
   }
 
@@ -95,6 +98,7 @@ export class NameField {
     clearTimeout(this.timer);
     this.request?.abort();
     this.list.hidden = true;
+    this.list.removeAttribute("aria-busy");
     this.active = -1;
     this.message.textContent = "";
     this.input.setAttribute("aria-expanded", "false");
