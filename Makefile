@@ -12,7 +12,7 @@ test: $(VENV)/.installed-dev $(VENV)/.browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadgroup
 
 # What is released works without the repository: a wheel in a fresh environment, an empty folder.
 release-check: $(VENV)/.installed-release

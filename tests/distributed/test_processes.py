@@ -17,6 +17,8 @@ from reltucker import Recipe, load_graph, open_run, train
 from reltucker.errors import RecipeError, RunError
 from reltucker.training import RunFolder, check
 
+pytestmark = pytest.mark.xdist_group("processes")  # two of its runs are used several times
+
 RECIPE = """
 [graph]
 source = "families"
@@ -27,8 +29,9 @@ relation_dim = 8
 reciprocal = true
 batch_norm = true
 [train]
-objective = "{objective}"
-{more}
+objective = "k_vs_all"
+sampled_epochs = 3
+negatives = 100
 optimizer = "adam"
 learning_rate = 0.01
 batch_size = 256
@@ -39,10 +42,9 @@ peer_seconds = {patience}
 """
 
 
-def recipe(folder: Path, objective: str, epochs: int = 6, patience: int = 60) -> Path:
+def recipe(folder: Path, epochs: int = 8, patience: int = 60) -> Path:
     path = folder / "recipe.toml"
-    more = "sampled_epochs = 3\nnegatives = 100" if objective == "k_vs_all" else ""
-    path.write_text(RECIPE.format(objective=objective, more=more, epochs=epochs, patience=patience))
+    path.write_text(RECIPE.format(epochs=epochs, patience=patience))
     return path
 
 
@@ -93,26 +95,33 @@ def figures(run: Path) -> list[float]:
     ]
 
 
-@pytest.mark.parametrize("objective", ["negative_sampling", "k_vs_all"])
-def test_two_processes_train_what_one_trains(objective: str, tmp_path: Path) -> None:
-    path = recipe(tmp_path, objective)
-    alone = train("families", Recipe.load(path), out=tmp_path / "alone", progress=False)
-    out, _ = ended(reltucker("train", path, "--processes", 2, "--out", tmp_path / "two", "--json"))
-    told = json.loads(out)
-    assert told["run"] == str(tmp_path / "two")
-    assert figures(tmp_path / "two") == pytest.approx(figures(alone.path), abs=1e-3)
-    losses = [
-        [record["loss"] for record in open_run(r).epochs()] for r in (alone.path, told["run"])
-    ]
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes that nobody disturbed, beside its recipe."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    out = folder / "two"
+    command = ("train", recipe(folder), "--processes", 2, "--out", out, "--json")
+    assert json.loads(ended(reltucker(*command))[0])["run"] == str(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process trains by the same recipe."""
+    folder = tmp_path_factory.mktemp("alone")
+    return train("families", Recipe.load(recipe(folder)), out=folder / "one", progress=False).path
+
+
+def test_two_processes_train_what_one_trains(alone: Path, two: Path, tmp_path: Path) -> None:
+    assert figures(two) == pytest.approx(figures(alone), abs=1e-3)
+    losses = [[record["loss"] for record in open_run(r).epochs()] for r in (alone, two)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
 
-    run = open_run(tmp_path / "two")
+    run = open_run(two)
     assert run.result is not None
     assert run.result["processes"] == 2
     assert run.calibration is not None
     assert not list(run.path.glob("best-*-of-*"))  # one file, which opens anywhere
-    if objective == "negative_sampling":
-        return
 
     # Ranks are the same whoever ranks: one process, or three that did not train it.
     expected = run.evaluate("test", progress=False).to_dict()
@@ -130,26 +139,25 @@ def test_two_processes_train_what_one_trains(objective: str, tmp_path: Path) -> 
     assert len(pl.read_csv(tmp_path / "answers.csv")) == len(answers)
 
 
-def test_a_process_that_is_killed_is_started_again_and_nothing_is_lost(tmp_path: Path) -> None:
-    path = recipe(tmp_path, "k_vs_all", epochs=8)
-    ended(reltucker("train", path, "--processes", 2, "--out", tmp_path / "whole"))
-    process = reltucker("train", path, "--processes", 2, "--out", tmp_path / "broken")
+def test_a_process_that_is_killed_is_started_again_and_nothing_is_lost(
+    two: Path, tmp_path: Path
+) -> None:
+    process = reltucker("train", recipe(tmp_path), "--processes", 2, "--out", tmp_path / "broken")
     wait_for_epoch(tmp_path / "broken", 4, process)
     os.kill(workers_of(process)[1], signal.SIGKILL)
     _, err = ended(process)
     assert "has died by signal 9; all begin again from the last checkpoint" in err
     assert "Traceback" not in err
-    assert figures(tmp_path / "broken") == figures(tmp_path / "whole")
+    assert figures(tmp_path / "broken") == figures(two)
     names = ("E", "R", "core.slices")
     whole, broken = (
-        RunFolder(tmp_path / r).load_tensors("best.safetensors")[0] for r in ("whole", "broken")
+        RunFolder(r).load_tensors("best.safetensors")[0] for r in (two, tmp_path / "broken")
     )
     assert all(torch.equal(whole[name], broken[name]) for name in names)
 
 
-def test_a_run_goes_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
-    path = recipe(tmp_path, "k_vs_all", epochs=7)
-    alone = train("families", Recipe.load(path), out=tmp_path / "alone", progress=False)
+def test_a_run_goes_on_with_other_numbers_of_processes(alone: Path, tmp_path: Path) -> None:
+    path = recipe(tmp_path)
     process = reltucker("train", path, "--processes", 2, "--out", tmp_path / "run")
     for processes in (3, 1):
         wait_for_epoch(tmp_path / "run", {3: 2, 1: 4}[processes], process)
@@ -161,7 +169,7 @@ def test_a_run_goes_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
         where = () if processes == 1 else ("--out", tmp_path / "run")  # goes on as well
         process = reltucker(*command, *where, "--processes", processes)
     ended(process)
-    assert figures(tmp_path / "run") == pytest.approx(figures(alone.path), abs=1e-3)
+    assert figures(tmp_path / "run") == pytest.approx(figures(alone), abs=1e-3)
     # What one process has written replaces the files of several.
     assert (tmp_path / "run" / "best.safetensors").is_file()
     assert not list((tmp_path / "run").glob("*-of-*"))
@@ -169,7 +177,7 @@ def test_a_run_goes_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
 
 
 def test_a_peer_that_hangs_is_told_in_a_sentence(tmp_path: Path) -> None:
-    path = recipe(tmp_path, "k_vs_all", epochs=5000, patience=4)
+    path = recipe(tmp_path, epochs=5000, patience=4)
     run = tmp_path / "run"
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     with open(tmp_path / "said", "w") as said:
@@ -193,13 +201,9 @@ def test_a_peer_that_hangs_is_told_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_mistakes_are_one_sentence_of_one_process(tmp_path: Path) -> None:
-    path = recipe(tmp_path, "k_vs_all")
+    path = recipe(tmp_path)
     _, err = ended(reltucker("train", path, "--processes", 2), 2)
     assert err.strip() == "error: Invalid value: --processes needs --out: where is the run to be?"
-    run = tmp_path / "run"
-    run.write_text("a file")
-    _, err = ended(reltucker("train", path, "--processes", 2, "--out", run), 2)
-    assert err.strip() == f"error: {run} is a file; choose another path"
     other = train("families", preset="fast", settings={"train.epochs": 1}, out=tmp_path / "other")
     _, err = ended(reltucker("train", path, "--processes", 2, "--out", other.path), 2)
     assert err.startswith(f"error: {other.path} holds a run already")

@@ -135,9 +135,10 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return path, json.loads(done.stdout)
 
 
+@pytest.mark.xdist_group("killed")
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 143), (signal.SIGINT, 130)],
+    [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 143)],
 )
 def test_a_killed_process_is_resumed_exactly(
     number: signal.Signals, code: int, tmp_path: Path, unbroken: tuple[Path, dict[str, Any]]

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.optimize import nnls
 
 from reltucker.errors import ReltuckerError
 from reltucker.graph import KnowledgeGraph
@@ -95,6 +94,8 @@ def _links(k: int, straight: Floats, crossed: Floats, terms: int) -> Iterator[Li
 
 def _sum(k: int, products: Floats, norms: Floats, terms: int) -> tuple[list[int], Floats, float]:
     """Relations whose weighted sum is near A_k, with weights >= 0, and the share it explains."""
+    from scipy.optimize import nnls  # takes longer to import than all of serving
+
     others: list[int] = []
     weights, explained = np.empty(0), 0.0
     while len(others) < terms:
